@@ -2,6 +2,7 @@
 #include "softdev/wire/engine/packet_responder.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
@@ -179,27 +180,37 @@ response packet_responder::finish_packet(const packet& what, const packet_role& 
 
 void packet_responder::finish_message() noexcept { messages_ = psn_plus(messages_, 1); }
 
-/// Returns the entry of the oldest kept response for reuse. Returns nullptr if this response has
-/// not been sent: the peer exceeds its number of outstanding READs and atomic operations. A
+/// Returns the number of kept responses: max_dest_rd_atomic, which can change in SQD. It is rounded
+/// up to a power of two, because the kernel's rxe rounds the number that it sends (max_rd_atomic)
+/// up to one.
+std::uint32_t packet_responder::depth() const noexcept {
+  return std::bit_ceil(std::max<std::uint32_t>(self_.attributes().max_dest_rd_atomic, 1));
+}
+
+/// Returns an entry for the next kept response. Returns nullptr if the oldest of the kept responses
+/// has not been sent: the peer exceeds its number of outstanding READs and atomic operations. A
 /// response that is due again because of a duplicate request can be replaced.
 packet_responder::responder_resource* packet_responder::free_answer() noexcept {
-  responder_resource& oldest = responder_resources_[kept_count_ % keeps_];
-  return oldest.due && !oldest.sent ? nullptr : &oldest;
+  if (kept_count_ >= depth()) {
+    const responder_resource& oldest = kept(kept_count_ - depth());
+    if (oldest.due && !oldest.sent) return nullptr;
+  }
+  return &kept(kept_count_);
 }
 
 response packet_responder::execute_read(const packet& what) noexcept {
   responder& receiver = self_.receiver();
   message made = message_of(what, opcode::rdma_read);
   made.length = what.remote.length;
-  responder_resource* const kept = free_answer();
-  if (kept == nullptr || made.length > limits::max_message_bytes) return receiver.refuse_packet();
+  responder_resource* const entry = free_answer();
+  if (entry == nullptr || made.length > limits::max_message_bytes) return receiver.refuse_packet();
   response answer = receiver.begin(made);
   if (answer.outcome != verdict::done) return answer;
   answer = receiver.finish();
   finish_message();
-  *kept = {.what = made, .first_psn = what.psn, .msn = messages_, .due = true};
+  *entry = {.what = made, .first_psn = what.psn, .msn = messages_, .due = true};
   const std::uint32_t packets = packets_of(made.length, mtu_);
-  kept->ranges.add({0, packets, made.length}, packets);
+  entry->ranges.add({0, packets, made.length}, packets);
   some_due_ = true;
   ++kept_count_;
   return answer;
@@ -212,17 +223,17 @@ response packet_responder::execute_atomic(const packet& what) noexcept {
                                                                             : opcode::fetch_add);
   take_operands(what.atomic, made);
   made.length = sizeof(std::uint64_t);
-  responder_resource* const kept = free_answer();
-  if (kept == nullptr) return receiver.refuse_packet();
+  responder_resource* const entry = free_answer();
+  if (entry == nullptr) return receiver.refuse_packet();
   response answer = receiver.begin(made);
   if (answer.outcome == verdict::done) answer = receiver.finish();
   if (answer.outcome != verdict::done) return answer;
   finish_message();
-  *kept = {.what = made,
-           .first_psn = what.psn,
-           .msn = messages_,
-           .original = answer.original,
-           .due = true};
+  *entry = {.what = made,
+            .first_psn = what.psn,
+            .msn = messages_,
+            .original = answer.original,
+            .due = true};
   some_due_ = true;
   ++kept_count_;
   return answer;
@@ -275,9 +286,9 @@ void packet_responder::repeat(const packet& what, const packet_role& role) noexc
       return repeat_read(what);
     case operation::compare_swap:
     case operation::fetch_add:
-      if (responder_resource* const kept = find(what.psn);
-          kept != nullptr && is_atomic(kept->what.opcode))
-        some_due_ = kept->due = true;
+      if (responder_resource* const found = find(what.psn);
+          found != nullptr && is_atomic(found->what.opcode))
+        some_due_ = found->due = true;
       return;
     default:
       ack_.due |= role.is_part;
@@ -288,9 +299,9 @@ void packet_responder::repeat(const packet& what, const packet_role& role) noexc
 /// Returns the newest kept response with this PSN. After PSNs have wrapped around, an older READ
 /// can have the same PSN.
 packet_responder::responder_resource* packet_responder::find(std::uint32_t psn) noexcept {
-  const std::uint64_t first = kept_count_ - std::min<std::uint64_t>(kept_count_, keeps_);
+  const std::uint64_t first = kept_count_ - std::min<std::uint64_t>(kept_count_, depth());
   for (std::uint64_t i = kept_count_; i > first; --i) {
-    responder_resource& each = responder_resources_[(i - 1) % keeps_];
+    responder_resource& each = kept(i - 1);
     if (((psn - each.first_psn) & psn_mask) < packets_of(each.what, mtu_)) return &each;
   }
   return nullptr;
@@ -299,18 +310,18 @@ packet_responder::responder_resource* packet_responder::find(std::uint32_t psn) 
 /// Responds to a duplicate READ. It can request a part of the original response only: after a loss,
 /// the missing packets.
 void packet_responder::repeat_read(const packet& what) noexcept {
-  responder_resource* const kept = find(what.psn);
-  if (kept == nullptr || kept->what.opcode != opcode::rdma_read) return;
-  const message& first = kept->what;
-  const std::uint32_t index = (what.psn - kept->first_psn) & psn_mask;
+  responder_resource* const found = find(what.psn);
+  if (found == nullptr || found->what.opcode != opcode::rdma_read) return;
+  const message& first = found->what;
+  const std::uint32_t index = (what.psn - found->first_psn) & psn_mask;
   const std::uint64_t offset = std::uint64_t{index} * mtu_;
   if (what.remote.key != first.remote_key || what.remote.address != first.remote_address + offset ||
       what.remote.length > first.length - offset)
     return;
   const response_range asked{index, index + packets_of(what.remote.length, mtu_),
                              static_cast<std::uint32_t>(offset + what.remote.length)};
-  kept->ranges.add(asked, packets_of(first.length, mtu_));
-  some_due_ = kept->due = true;
+  found->ranges.add(asked, packets_of(first.length, mtu_));
+  some_due_ = found->due = true;
 }
 
 /// Returns false if the payload is not accessible.
@@ -375,8 +386,8 @@ void packet_responder::refuse_read(responder_resource& which, std::uint32_t psn,
 
 bool packet_responder::put_kept(packet_output& out) noexcept {
   if (!some_due_) return true;
-  for (std::uint32_t i = 0; i < keeps_; ++i) {
-    responder_resource& each = responder_resources_[(kept_count_ + i) % keeps_];
+  for (std::uint32_t i = 0; i < responder_resources_.size(); ++i) {
+    responder_resource& each = kept(kept_count_ + i);
     if (!each.due) continue;
     if (each.what.opcode == opcode::rdma_read) {
       if (!put_read(each, out)) return false;

@@ -4,9 +4,7 @@
 // responses are due.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -32,7 +30,6 @@ class packet_responder {
       : self_(self),
         mtu_(mtu),
         first_number_(attributes.receive_psn),
-        keeps_(std::bit_ceil(std::max<std::uint32_t>(attributes.max_dest_rd_atomic, 1))),
         expected_psn_(attributes.receive_psn),
         gap_{.kept = reorder_queue(pool)} {}
 
@@ -118,6 +115,10 @@ class packet_responder {
   void put_report(packet_output& out) noexcept;
   void repeat(const packet& what, const packet_role& role) noexcept;
   void repeat_read(const packet& what) noexcept;
+  [[nodiscard]] std::uint32_t depth() const noexcept;
+  [[nodiscard]] responder_resource& kept(std::uint64_t number) noexcept {
+    return responder_resources_[number % responder_resources_.size()];
+  }
   [[nodiscard]] responder_resource* free_answer() noexcept;
   [[nodiscard]] responder_resource* find(std::uint32_t psn) noexcept;
   void finish_message() noexcept;
@@ -131,9 +132,6 @@ class packet_responder {
   queue_pair& self_;
   const std::uint32_t mtu_;
   const std::uint32_t first_number_;  ///< the sequence number of the first request in the core
-  /// The number of kept responses: max_dest_rd_atomic, rounded up to a power of two, because the
-  /// kernel's rxe rounds the number that it sends (max_rd_atomic) up to one.
-  const std::uint32_t keeps_;
   std::uint32_t expected_psn_;
   std::uint32_t messages_ = 0;     ///< MSN
   opcode current_ = opcode::send;  ///< the opcode of the message that is being received

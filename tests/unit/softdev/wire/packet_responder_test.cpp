@@ -537,6 +537,32 @@ TEST_F(RequestReceiver, reads_up_to_the_next_power_of_two_are_executed) {
   expect_packets(transmit(), psn(0), std::vector<operation>(4, operation::read_response_only));
 }
 
+TEST_F(RequestReceiver, number_of_reads_can_change_in_sqd) {
+  move_to(queue_pair_state::sqd);
+  const auto set_depth = [&](std::uint8_t depth) {
+    mine.pair()
+        .modify({.state = queue_pair_state::sqd, .max_dest_rd_atomic = depth},
+                attribute::state | attribute::max_dest_rd_atomic)
+        .value();
+  };
+  set_depth(8);
+  out.room = 0;
+  for (std::uint32_t i = 0; i < 8; ++i)
+    EXPECT_TRUE(exchange({remote(operation::read_request, i, 8)}).empty());
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::sqd);
+  set_depth(2);
+  out.room = kept_output::plenty;
+  expect_packets(transmit(), psn(0), std::vector<operation>(8, operation::read_response_only));
+  EXPECT_TRUE(exchange({remote(operation::read_request, 5, 8)}).empty()) << "no longer kept";
+  EXPECT_EQ(exchange({remote(operation::read_request, 6, 8)}).size(), 1U);
+  out.room = 0;
+  for (std::uint32_t i = 8; i < 10; ++i)
+    EXPECT_TRUE(exchange({remote(operation::read_request, i, 8)}).empty());
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::sqd);
+  EXPECT_TRUE(exchange({remote(operation::read_request, 10, 8)}).empty());
+  expect_error_state();
+}
+
 TEST_F(RequestReceiver, packets_after_a_long_read_share_its_limit_of_packets) {
   constexpr std::uint32_t packets = 200;
   std::vector<packet> batch{remote(operation::read_request, 0, packets * mtu)};

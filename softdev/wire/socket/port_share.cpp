@@ -79,18 +79,26 @@ bool send_answer(int client, registration said, int socket) noexcept {
   return errno == ETOOMANYREFS && ::send(client, &said, sizeof said, flags) == sizeof said;
 }
 
-/// Receives an answer, and its descriptor if it has one. Returns the result of recvmsg(2).
+/// Receives an answer, and its descriptor if it has one. An answer of another program can have more
+/// descriptors, for which the message has room because of its alignment: closes all of them.
+/// Returns the result of recvmsg(2).
 ssize_t receive_answer(int owner, registration& said, unique_fd& socket) noexcept {
   answer_message message(said);
   const ssize_t bytes = ::recvmsg(owner, &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (bytes < 0) return bytes;
-  const cmsghdr* const part = CMSG_FIRSTHDR(&message.header);
-  if (part == nullptr || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS ||
-      part->cmsg_len != CMSG_LEN(sizeof(int)))
-    return bytes;
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
-  socket.reset(fd);
+  std::size_t count = 0;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message.header); part != nullptr;
+       part = CMSG_NXTHDR(&message.header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t end = part->cmsg_len - CMSG_LEN(0);
+    for (std::size_t at = 0; at + sizeof(int) <= end; at += sizeof(int)) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(part) + at, sizeof fd);
+      socket.reset(fd);
+      ++count;
+    }
+  }
+  if (count > 1) socket.reset();
   return bytes;
 }
 

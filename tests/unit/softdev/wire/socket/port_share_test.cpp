@@ -209,6 +209,22 @@ TEST_F(port_share_clients, answer_without_a_descriptor_does_not_close_the_socket
   EXPECT_EQ(payload, 'a');
 }
 
+TEST_F(port_share_clients, descriptors_of_an_unexpected_answer_are_closed) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const unique_fd reader(ends[0]);
+  unique_fd writer(ends[1]);
+  owner_without_descriptor next(port);
+  EXPECT_EQ(first.join().value(), role::none);
+  next.answer_with({writer.get(), writer.get()});
+  EXPECT_EQ(first.join().value(), role::client);
+  writer.reset();
+  char byte = 0;
+  pollfd closed{.fd = reader.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&closed, 1, 0), 1) << "the pipe is still open for writing";
+  EXPECT_EQ(::read(reader.get(), &byte, 1), 0);
+}
+
 TEST_F(port_share_owner, port_is_free_when_all_processes_have_ended) {
   {
     port_share client = process(2);

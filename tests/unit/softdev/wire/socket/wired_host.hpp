@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -56,6 +57,26 @@ class owner_without_descriptor {
     const ssize_t bytes = ::recv(client_.get(), said.data(), said.size(), 0);
     ASSERT_GT(bytes, 0);
     EXPECT_EQ(::send(client_.get(), said.data(), static_cast<std::size_t>(bytes), 0), bytes);
+  }
+  /// Answers with two descriptors.
+  void answer_with(const std::array<int, 2>& descriptors) {
+    client_ = accept_own_user(listener_.get(), 1).socket;
+    std::array<std::byte, 64> said{};
+    const ssize_t bytes = ::recv(client_.get(), said.data(), said.size(), 0);
+    ASSERT_GT(bytes, 0);
+    iovec piece{said.data(), static_cast<std::size_t>(bytes)};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptors)> control{};
+    msghdr message{};
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof descriptors);
+    std::memcpy(CMSG_DATA(part), descriptors.data(), sizeof descriptors);
+    EXPECT_EQ(::sendmsg(client_.get(), &message, 0), bytes);
   }
 
  private:

@@ -190,7 +190,8 @@ bool wire_path::put_datagram(const datagram_route& by, const packet& what) noexc
                           .traffic_class = by.traffic_class,
                           .hop_limit = by.hop_limit};
   // An address handle does not contain the interface.
-  const bool needs_interface = is_link_local(by.source) || is_multicast(by.destination);
+  const bool needs_interface =
+      is_link_local(by.source) || is_link_local(by.destination) || is_multicast(by.destination);
   if (needs_interface && options_.addresses != nullptr)
     ends.interface = options_.addresses->interface_of(by.source);
   return sender_->put(ends, what);

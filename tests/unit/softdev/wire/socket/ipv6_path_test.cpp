@@ -157,6 +157,17 @@ TEST_F(ipv6_path, traffic_class_of_a_datagram_is_sent) {
   }
 }
 
+TEST_F(ipv6_path, datagram_to_a_link_local_address_leaves_at_the_interface_of_its_source) {
+  wired_host first(1, ipv6_loopback, port, {}, transport::ud);
+  wired_host second(2, {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7}, port, {},
+                    transport::ud);
+  first.activate();
+  const datagram_destination to = first.destination(second);
+  const send_request request{.opcode = opcode::send, .flags = send_flag::signaled};
+  ASSERT_TRUE(first.mine.post(request, {first.memory.slice(0, 100)}, &to));
+  EXPECT_EQ(first.own().asked, first.address());
+}
+
 // parity: rocev2-18
 TEST_F(ipv6_path, source_of_a_link_local_address_needs_an_interface) {
   const auto missing = find_source({0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7}, 0);

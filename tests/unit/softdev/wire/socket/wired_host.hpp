@@ -94,7 +94,11 @@ class one_address final : public own_addresses {
   bool receives_groups_at(std::uint32_t interface) noexcept override {
     return interface == loopback_interface;
   }
-  std::uint32_t interface_of(const network_address& /*own*/) const noexcept override { return 0; }
+  std::uint32_t interface_of(const network_address& own) const noexcept override {
+    asked = own;
+    return 0;
+  }
+  mutable network_address asked{};  ///< by the last call of interface_of()
 
  private:
   network_address which_;
@@ -131,6 +135,7 @@ class wired_host {
   wired_host& operator=(const wired_host&) = delete;
 
   [[nodiscard]] network_address address() const { return address_; }
+  [[nodiscard]] const one_address& own() const { return own_; }
   [[nodiscard]] wire_route route_to(const wired_host& peer) const {
     return {.own = address(), .peer = peer.address()};
   }

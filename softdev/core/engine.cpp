@@ -100,20 +100,27 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
   return created;
 }
 
+void engine::withdraw(queue_pair& which) noexcept {
+  {
+    const std::lock_guard send(which.send_lock());
+    const std::lock_guard receive(which.receive_lock());
+    if (auto* path = remote()) path->changed(which, true);
+    which.detach();
+  }
+  if (auto* path = remote()) path->fence();
+}
+
 void engine::destroy(queue_pair* which, void (*withdrawn)(void* owner)) noexcept {
   const std::uint32_t number = which->number();
   const std::uint32_t index = index_of_number(number);
   VERBENA_ASSERT(find(which->number()) == which, "a queue pair is destroyed by its engine, once");
   queue_pairs_[index].store(nullptr);
   epoch_.synchronize();
-  {
-    const std::lock_guard send(which->send_lock());
-    const std::lock_guard receive(which->receive_lock());
-    if (auto* path = remote()) path->changed(*which, true);
-    which->detach();
+  withdraw(*which);
+  if (withdrawn != nullptr) {
+    withdrawn(which->options().owner);
+    withdraw(*which);  // the program may have used it meanwhile
   }
-  if (auto* path = remote()) path->fence();
-  if (withdrawn != nullptr) withdrawn(which->options().owner);
   queue_pair_block::destroy(which);
   timers_.cancel(index);
   const std::lock_guard lock(creation_);

@@ -128,6 +128,7 @@ class engine {
   void schedule(const queue_pair& which, time_ns when) noexcept;
 
  private:
+  void withdraw(queue_pair& which) noexcept;
   [[nodiscard]] bool run(std::uint32_t index) noexcept;
   void wake() noexcept;
   template <class Action>

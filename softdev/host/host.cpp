@@ -19,6 +19,7 @@
 #include "softdev/host/settings.hpp"
 #include "softdev/host/warn_once.hpp"
 #include "softdev/host/wire_key_file.hpp"
+#include "softdev/ipc/cancellation.hpp"
 #include "softdev/ipc/clock.hpp"
 
 namespace verbena::softdev {
@@ -214,6 +215,7 @@ void host::handle(process_event what) noexcept {
 }
 
 void host::tend() noexcept {
+  const without_cancellation disabled;
   const auto done = link_->service(link::time_point::clock::now());
   tend_at_.store(done.next ? to_time_ns(*done.next) : never, std::memory_order_relaxed);
   if (done.events != 0) path_.after_service();

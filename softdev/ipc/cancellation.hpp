@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Cancellation of threads (pthread_cancel(3)). A cancelled thread is unwound from a system call,
 // such as write(2) or close(2). Most functions of soft0 are noexcept and cannot be left in this
-// way, so they disable cancellation; only the calls that wait for events permit it.
+// way, so exported functions disable cancellation, and only the calls that wait for events permit
+// it. The functions of the data path disable it only where they make a system call.
 #pragma once
 
 namespace verbena::softdev {

@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <string_view>
 
+#include "softdev/ipc/cancellation.hpp"
+
 namespace verbena::softdev {
 
 process_watch::process_watch(pid_t pid) noexcept {
@@ -22,6 +24,7 @@ process_watch::process_watch(pid_t pid) noexcept {
 bool process_watch::exited() const noexcept {
   if (!watchable_) return false;
   if (!fd_) return true;
+  const without_cancellation disabled;
   pollfd poll{fd_.get(), POLLIN, 0};
   return ::poll(&poll, 1, 0) == 1;
 }

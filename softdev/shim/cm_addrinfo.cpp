@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "softdev/ipc/cancellation.hpp"
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
 #include "softdev/shim/guard.hpp"
@@ -107,6 +108,7 @@ extern "C" {
 
 int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo* hints,
                      rdma_addrinfo** res) try {
+  const without_cancellation disabled;
   if (res == nullptr || (node == nullptr && service == nullptr && hints == nullptr))
     return cm_result(EINVAL);
   if (cm_here() == nullptr) return -1;
@@ -118,7 +120,10 @@ int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo*
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
-void rdma_freeaddrinfo(rdma_addrinfo* res) try { freed{}(res); }
+void rdma_freeaddrinfo(rdma_addrinfo* res) try {
+  const without_cancellation disabled;
+  freed{}(res);
+}
 VERBENA_END_OF_SILENT_C_FUNCTION
 
 }  // extern "C"

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "softdev/core/types.hpp"
+#include "softdev/ipc/cancellation.hpp"
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
 #include "softdev/shim/cm_wire.hpp"
@@ -136,6 +137,7 @@ using namespace verbena::softdev;
 extern "C" {
 
 int rdma_listen(rdma_cm_id* id, int backlog) try {
+  const without_cancellation disabled;
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (const int refused = object.home->manager->listen(object.end, backlog))
@@ -146,6 +148,7 @@ int rdma_listen(rdma_cm_id* id, int backlog) try {
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_connect(rdma_cm_id* id, rdma_conn_param* conn_param) try {
+  const without_cancellation disabled;
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (const int refused = connect(object, conn_param)) return cm_result(refused);
@@ -154,6 +157,7 @@ int rdma_connect(rdma_cm_id* id, rdma_conn_param* conn_param) try {
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_accept(rdma_cm_id* id, rdma_conn_param* conn_param) try {
+  const without_cancellation disabled;
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (const int refused = accept(object, conn_param)) return cm_result(refused);
@@ -164,22 +168,26 @@ int rdma_accept(rdma_cm_id* id, rdma_conn_param* conn_param) try {
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_establish(rdma_cm_id* id) try {
+  const without_cancellation disabled;
   if (!cm_usable(*object_of(id).home)) return -1;
   return id->qp != nullptr ? cm_result(EINVAL) : cm_confirm(object_of(id));
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_reject(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) try {
+  const without_cancellation disabled;
   return reject(id, cm::reject_reason::consumer, private_data, private_data_len);
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_reject_ece(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) try {
+  const without_cancellation disabled;
   return reject(id, cm::reject_reason::vendor_option, private_data, private_data_len);
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_notify(rdma_cm_id* id, ibv_event_type event) try {
+  const without_cancellation disabled;
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (event != IBV_EVENT_COMM_EST) return cm_result(EINVAL);
@@ -188,6 +196,7 @@ int rdma_notify(rdma_cm_id* id, ibv_event_type event) try {
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_disconnect(rdma_cm_id* id) try {
+  const without_cancellation disabled;
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (id->verbs == nullptr) return cm_result(EINVAL);

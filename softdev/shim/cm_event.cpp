@@ -167,6 +167,7 @@ class destroyed_channels {
 // Handles a call on a destroyed channel: waits forever, or returns EBADF.
 int outlive(const cm_channel_object& channel) {
   const auto passed = std::chrono::steady_clock::now() - channel.destroyed_at;
+  const with_cancellation permitted;
   while (passed < destroyed_channels::moment) pause();
   log(log_level::warning,
       "soft0: rdma_get_cm_event: the event channel was destroyed (EBADF); stop the thread that "
@@ -283,20 +284,28 @@ using namespace verbena::softdev;
 extern "C" {
 
 rdma_event_channel* rdma_create_event_channel(void) try {
+  const without_cancellation disabled;
   cm_process* const home = cm_here();
   return home != nullptr ? cm_create_channel(*home) : nullptr;
 }
 VERBENA_END_OF_C_FUNCTION(null)
 
-void rdma_destroy_event_channel(rdma_event_channel* channel) try { cm_destroy_channel(channel); }
+void rdma_destroy_event_channel(rdma_event_channel* channel) try {
+  const without_cancellation disabled;
+  cm_destroy_channel(channel);
+}
 VERBENA_END_OF_SILENT_C_FUNCTION
 
 int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) try {
+  const without_cancellation disabled;
   return cm_get_event(channel, event);
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_ack_cm_event(rdma_cm_event* event) try { return cm_acknowledge(event); }
+int rdma_ack_cm_event(rdma_cm_event* event) try {
+  const without_cancellation disabled;
+  return cm_acknowledge(event);
+}
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 }  // extern "C"

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "softdev/ipc/cancellation.hpp"
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
@@ -175,20 +176,26 @@ extern "C" {
 
 int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context,
                    rdma_port_space ps) try {
+  const without_cancellation disabled;
   const bool datagrams = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
   return cm_create_id(channel, id, context, ps, datagrams ? IBV_QPT_UD : IBV_QPT_RC);
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_destroy_id(rdma_cm_id* id) try { return cm_destroy_id(id); }
+int rdma_destroy_id(rdma_cm_id* id) try {
+  const without_cancellation disabled;
+  return cm_destroy_id(id);
+}
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) try {
+  const without_cancellation disabled;
   return cm_migrate(id, channel);
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_set_option(rdma_cm_id* id, int level, int optname, void* optval, size_t optlen) try {
+  const without_cancellation disabled;
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (level == RDMA_OPTION_ID) return cm_result(set_id_option(object, optname, optval, optlen));
@@ -203,6 +210,7 @@ __be16 rdma_get_src_port(rdma_cm_id* id) { return cm_port_of(id->route.addr.src_
 __be16 rdma_get_dst_port(rdma_cm_id* id) { return cm_port_of(id->route.addr.dst_addr); }
 
 int rdma_set_local_ece(rdma_cm_id* id, ibv_ece* ece) try {
+  const without_cancellation disabled;
   if (id == nullptr || ece == nullptr) return cm_result(EINVAL);
   object_of(id).local_ece = *ece;
   return 0;
@@ -210,6 +218,7 @@ int rdma_set_local_ece(rdma_cm_id* id, ibv_ece* ece) try {
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_get_remote_ece(rdma_cm_id* id, ibv_ece* ece) try {
+  const without_cancellation disabled;
   if (id == nullptr || ece == nullptr) return cm_result(EINVAL);
   *ece = object_of(id).remote_ece;
   ece->comp_mask = 0;

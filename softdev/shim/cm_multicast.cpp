@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "softdev/ipc/cancellation.hpp"
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
 #include "softdev/shim/guard.hpp"
@@ -119,12 +120,14 @@ int cm_write_cm_event(rdma_cm_id* id, rdma_cm_event_type event, int status,
                       std::uint64_t arg) __asm__("rdma_write_cm_event");
 
 int rdma_join_multicast(rdma_cm_id* id, sockaddr* addr, void* context) try {
+  const without_cancellation disabled;
   return join(id, addr, false, context);
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* mc_join_attr,
                            void* context) try {
+  const without_cancellation disabled;
   constexpr std::uint32_t needed = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
   if (mc_join_attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED) return cm_result(ENOTSUP);
   if ((mc_join_attr->comp_mask & needed) != needed ||
@@ -135,7 +138,10 @@ int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* mc_join_attr
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_leave_multicast(rdma_cm_id* id, sockaddr* addr) try { return leave(id, addr); }
+int rdma_leave_multicast(rdma_cm_id* id, sockaddr* addr) try {
+  const without_cancellation disabled;
+  return leave(id, addr);
+}
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int cm_resolve_addrinfo(rdma_cm_id* /*id*/, const char* /*node*/, const char* /*service*/,

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "softdev/ipc/cancellation.hpp"
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
 #include "softdev/shim/guard.hpp"
@@ -279,19 +280,25 @@ using namespace verbena::softdev;
 extern "C" {
 
 int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* qp_init_attr) try {
+  const without_cancellation disabled;
   return cm_create_queue_pair(id, pd, qp_init_attr);
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* qp_init_attr) try {
+  const without_cancellation disabled;
   return create_queue_pair(id, qp_init_attr);
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
-void rdma_destroy_qp(rdma_cm_id* id) try { cm_destroy_queue_pair(id); }
+void rdma_destroy_qp(rdma_cm_id* id) try {
+  const without_cancellation disabled;
+  cm_destroy_queue_pair(id);
+}
 VERBENA_END_OF_SILENT_C_FUNCTION
 
 int rdma_create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* attr) try {
+  const without_cancellation disabled;
   ibv_srq_init_attr_ex extended{};
   std::memcpy(&extended, attr, sizeof *attr);
   extended.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
@@ -304,14 +311,19 @@ int rdma_create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* attr) try {
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* attr) try {
+  const without_cancellation disabled;
   return create_shared_queue(id, attr);
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
-void rdma_destroy_srq(rdma_cm_id* id) try { cm_destroy_shared_queue(id); }
+void rdma_destroy_srq(rdma_cm_id* id) try {
+  const without_cancellation disabled;
+  cm_destroy_shared_queue(id);
+}
 VERBENA_END_OF_SILENT_C_FUNCTION
 
 int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* qp_attr, int* qp_attr_mask) try {
+  const without_cancellation disabled;
   return cm_init_attributes(id, qp_attr, qp_attr_mask);
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "softdev/ipc/cancellation.hpp"
 #include "softdev/shim/address.hpp"
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
@@ -141,20 +142,28 @@ using namespace verbena::softdev;
 #pragma GCC visibility push(default)
 extern "C" {
 
-int rdma_bind_addr(rdma_cm_id* id, sockaddr* addr) try { return cm_bind(id, addr); }
+int rdma_bind_addr(rdma_cm_id* id, sockaddr* addr) try {
+  const without_cancellation disabled;
+  return cm_bind(id, addr);
+}
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 // Ignores the timeout: the result is known at once.
 int rdma_resolve_addr(rdma_cm_id* id, sockaddr* src_addr, sockaddr* dst_addr,
                       int /*timeout_ms*/) try {
+  const without_cancellation disabled;
   return cm_resolve_address(id, src_addr, dst_addr);
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_resolve_route(rdma_cm_id* id, int /*timeout_ms*/) try { return cm_resolve_route(id); }
+int rdma_resolve_route(rdma_cm_id* id, int /*timeout_ms*/) try {
+  const without_cancellation disabled;
+  return cm_resolve_route(id);
+}
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
 ibv_context** rdma_get_devices(int* num_devices) try {
+  const without_cancellation disabled;
   if (num_devices != nullptr) *num_devices = 0;
   const cm_process* const home = cm_here();
   if (home == nullptr) return nullptr;
@@ -166,7 +175,10 @@ ibv_context** rdma_get_devices(int* num_devices) try {
 }
 VERBENA_END_OF_C_FUNCTION(null)
 
-void rdma_free_devices(ibv_context** list) try { std::free(list); }
+void rdma_free_devices(ibv_context** list) try {
+  const without_cancellation disabled;
+  std::free(list);
+}
 VERBENA_END_OF_SILENT_C_FUNCTION
 
 }  // extern "C"

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "softdev/ipc/cancellation.hpp"
 #include "softdev/shim/cm_operations.hpp"
 #include "softdev/shim/guard.hpp"
 
@@ -67,6 +68,7 @@ extern "C" {
 
 int rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* res, ibv_pd* pd,
                    ibv_qp_init_attr* qp_init_attr) try {
+  const without_cancellation disabled;
   if (id == nullptr || res == nullptr) return cm_result(EINVAL);
   rdma_cm_id* made = nullptr;
   if (cm_create_id(nullptr, &made, nullptr, static_cast<rdma_port_space>(res->ai_port_space),
@@ -85,10 +87,14 @@ int rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* res, ibv_pd* pd,
 }
 VERBENA_END_OF_C_FUNCTION(minus_one)
 
-void rdma_destroy_ep(rdma_cm_id* id) try { destroy(id); }
+void rdma_destroy_ep(rdma_cm_id* id) try {
+  const without_cancellation disabled;
+  destroy(id);
+}
 VERBENA_END_OF_SILENT_C_FUNCTION
 
 int rdma_get_request(rdma_cm_id* listen, rdma_cm_id** id) try {
+  const without_cancellation disabled;
   cm_id_object& object = object_of(listen);
   if (!object.synchronous || id == nullptr) return cm_result(EINVAL);
   cm_acknowledge_own(object);

@@ -2,6 +2,7 @@
 // The functions of libefa. With another persona they report EOPNOTSUPP, as libefa does for devices
 // of other drivers.
 #include "softdev/shim/efadv.hpp"
+#include "softdev/ipc/cancellation.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -58,6 +59,7 @@ extern "C" {
 
 ibv_qp* efadv_create_driver_qp(ibv_pd* pd, ibv_qp_init_attr* attributes,
                                std::uint32_t driver_qp_type) try {
+  const without_cancellation disabled;
   if (!is_efa(*pd->context)) return fail(refuse(refusals::function_of_efa));
   if (attributes->qp_type != IBV_QPT_DRIVER) return fail(EINVAL);
   if (driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD) return fail(refuse(refusals::extension_of_efa));
@@ -68,6 +70,7 @@ VERBENA_END_OF_C_FUNCTION(null)
 
 ibv_qp* efadv_create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted,
                            efadv_qp_init_attr* efa_wanted, std::uint32_t size) try {
+  const without_cancellation disabled;
   if (!is_efa(*context)) return fail(refuse(refusals::function_of_efa));
   efa_qp_init_attr more{};
   if (wanted->qp_type != IBV_QPT_DRIVER || size < sizeof more) return fail(EINVAL);
@@ -82,6 +85,7 @@ VERBENA_END_OF_C_FUNCTION(null)
 
 int efadv_query_device(ibv_context* context, efadv_device_attr* attributes,
                        std::uint32_t size) try {
+  const without_cancellation disabled;
   if (!is_efa(*context)) return refuse(refusals::function_of_efa);
   if (size < offsetof(efadv_device_attr, reserved)) return EINVAL;
   efadv_device_attr answer{};
@@ -101,6 +105,7 @@ int efadv_query_device(ibv_context* context, efadv_device_attr* attributes,
 VERBENA_END_OF_C_FUNCTION(code)
 
 int efadv_query_ah(ibv_ah* ah, efadv_ah_attr* attributes, std::uint32_t size) try {
+  const without_cancellation disabled;
   if (!is_efa(*ah->context)) return refuse(refusals::function_of_efa);
   if (size < offsetof(efadv_ah_attr, reserved)) return EINVAL;
   efadv_ah_attr answer{};
@@ -112,6 +117,7 @@ VERBENA_END_OF_C_FUNCTION(code)
 
 ibv_cq_ex* efadv_create_cq(ibv_context* context, ibv_cq_init_attr_ex* wanted,
                            efadv_cq_init_attr* efa_wanted, std::uint32_t size) try {
+  const without_cancellation disabled;
   if (!is_efa(*context)) return fail(refuse(refusals::function_of_efa));
   efadv_cq_init_attr more{};
   if (size < sizeof more) return fail(EINVAL);
@@ -127,6 +133,7 @@ ibv_cq_ex* efadv_create_cq(ibv_context* context, ibv_cq_init_attr_ex* wanted,
 VERBENA_END_OF_C_FUNCTION(null)
 
 efadv_cq* efadv_cq_from_ibv_cq_ex(ibv_cq_ex* cq) try {
+  const without_cancellation disabled;
   object_of(cq).efa.of = &object_of(cq);
   return &object_of(cq).efa;
 }

@@ -165,7 +165,7 @@ known_queue* registry::find(const void* queue) noexcept {
 void known_queue::imply(std::uint64_t id, bool all) {
   constexpr std::size_t most = 256;
   implied.push_back(id);
-  if (!all && implied.size() > most) implied.pop_front();
+  while (!all && implied.size() > most) implied.pop_front();
 }
 
 bool registry::release(const posted_request& of, const piece& which) {

@@ -181,7 +181,7 @@ TEST_F(cm_failures, address_is_resolved_in_several_short_attempts) {
   calls.resolve_addr.set([](rdma_cm_id* id, sockaddr* source, sockaddr* to, int limit) {
     limits.push_back(limit);
     sockaddr_storage nowhere{};
-    const auto address = cm::socket_address::parse("192.0.2.1").value().with_port(1);
+    const auto address = cm::socket_address::parse("240.0.0.1").value().with_port(1);
     std::memcpy(&nowhere, address.native(), address.native_length());
     auto* const first = reinterpret_cast<sockaddr*>(&nowhere);
     return real->resolve_addr(id, source, limits.size() == 1 ? first : to, limit);

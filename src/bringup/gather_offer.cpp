@@ -9,9 +9,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -82,22 +86,30 @@ std::vector<host_address> addresses_of_host() {
   return out;
 }
 
-// The addresses and IPv4 routes of the host's interfaces.
+bool has_prefix_of_type(const gid_entry& entry) {
+  return entry.type == gid_type::infiniband || entry.gid.is_link_local();
+}
+
+// The addresses and routes of the host's interfaces.
 class host_tables {
  public:
   host_tables() : addresses_(addresses_of_host()), routes_(diagnose::gather_routes()) {}
 
+  // Returns true if prefix_bits() of the entry needs no address, or an address of the tables.
+  [[nodiscard]] bool knows(const gid_entry& entry) const {
+    return has_prefix_of_type(entry) ||
+           std::ranges::find(addresses_, entry.gid, &host_address::address) != addresses_.end();
+  }
   [[nodiscard]] std::uint8_t prefix_bits(const gid_entry& entry) const {
-    if (entry.type == gid_type::infiniband || entry.gid.is_link_local())
-      return prefix_bits_of_infiniband;
+    if (has_prefix_of_type(entry)) return prefix_bits_of_infiniband;
     const auto found = std::ranges::find(addresses_, entry.gid, &host_address::address);
     return found == addresses_.end() ? std::uint8_t{0} : found->prefix_bits;
   }
   // Returns whether a route beyond the subnet of the address uses its interface.
-  [[nodiscard]] bool is_routed(const gid_entry& entry, std::uint8_t bits) const {
+  [[nodiscard]] bool is_routed(const gid_entry& entry, std::uint8_t bits) {
     const auto name = entry.interface_name();
     if (!name || bits == 0) return false;
-    if (!entry.gid.is_ipv4_mapped()) return diagnose::has_ipv6_gateway(*name);
+    if (!entry.gid.is_ipv4_mapped()) return has_ipv6_gateway(*name);
     return std::ranges::any_of(routes_, [&](const diagnose::route& each) {
       const auto length = static_cast<unsigned>(std::popcount(each.mask));
       return each.interface == *name && length + bits_before_ipv4 < bits;
@@ -105,17 +117,57 @@ class host_tables {
   }
 
  private:
+  [[nodiscard]] bool has_ipv6_gateway(const std::string& interface) {
+    const auto found = ipv6_gateways_.find(interface);
+    if (found != ipv6_gateways_.end()) return found->second;
+    return ipv6_gateways_[interface] = diagnose::has_ipv6_gateway(interface);
+  }
+
   std::vector<host_address> addresses_;
   std::vector<diagnose::route> routes_;
+  std::map<std::string, bool> ipv6_gateways_;  // by interface, read at the first use
 };
+
+// Returns the tables for an offer with these GIDs. Reading them takes longer than the rest of an
+// offer, so the tables of a thread are used again for at most one second: an offer may lack changes
+// of the routes in that time. They are read again for a GID whose address they do not have, and for
+// another network namespace.
+host_tables& tables_for(std::span<const gid_entry> entries) {
+  using clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds time_of_use{1};
+  struct used_again {
+    host_tables tables;
+    ino_t network;
+    clock::time_point until;
+  };
+  thread_local std::optional<used_again> last;
+  struct stat space{};
+  const ino_t network = ::stat("/proc/thread-self/ns/net", &space) == 0 ? space.st_ino : 0;
+  const bool is_current =
+      last && last->network == network && clock::now() < last->until &&
+      std::ranges::all_of(entries, [&](const auto& each) { return last->tables.knows(each); });
+  // The time is that before the reads.
+  if (!is_current)
+    last.emplace(used_again{.tables = {}, .network = network, .until = clock::now() + time_of_use});
+  return last->tables;
+}
+
+// Returns the identifier of the boot, which is constant; empty if the file cannot be read.
+const std::string& boot_id() {
+  static const std::string id = [] {
+    std::string line;
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    return std::getline(file, line) ? line : std::string();
+  }();
+  return id;
+}
 
 // Identifies the host and the network namespace, within which soft0 and loopback addresses reach
 // each other. Mixes the boot identifier, or else the host name, with the inode of the namespace.
 std::array<std::uint8_t, 16> identify_host() {
   std::array<std::uint8_t, 16> out{};
-  std::string line;
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  if (!std::getline(file, line)) {
+  std::string line = boot_id();
+  if (line.empty()) {
     utsname names{};
     if (::uname(&names) == 0) line = static_cast<const char*>(names.nodename);
   }
@@ -175,11 +227,14 @@ result<std::vector<offered_gid>> gather_gids(const negotiating_side& side, const
   } else {
     VERBENA_TRY(entries, device.gid_table());
   }
-  const host_tables tables;
+  // Only these GIDs are offered.
+  std::erase_if(entries, [&](const auto& each) {
+    return each.port != side.wishes.route.port || !is_known_type(each);
+  });
+  host_tables& tables = tables_for(entries);
   std::vector<offered_gid> out;
   out.reserve(entries.size());
   for (const auto& each : entries) {
-    if (each.port != side.wishes.route.port || !is_known_type(each)) continue;
     const auto bits = tables.prefix_bits(each);
     out.push_back({.gid = each.gid,
                    .type = each.type,

@@ -26,12 +26,12 @@ constexpr bool is_end(close_answer of) {
 
 }  // namespace
 
-bool peer_connector::give_back(const connected_pair& which) {
+bool peer_connector::detach(const connected_pair& which) {
   auto& core = channel_access::core_of((*channels_)[which.peer]);
   // The number differs if the program has reconnected the channel.
   if (!core.is_idle() || core.qp()->native()->qp_num != which.queue.value()) return false;
-  pairs_.give_back(which.peer, {.share = std::move(shares_[which.peer]),
-                                .queue = core.release_idle(shared_from_this(), which.peer)});
+  pairs_.detach(which.peer, {.share = std::move(shares_[which.peer]),
+                             .queue = core.release_idle(shared_from_this(), which.peer)});
   return true;
 }
 
@@ -71,7 +71,7 @@ std::uint32_t peer_connector::close_idle(deadline until) {
                       std::ranges::lower_bound(pairs, first_to_close_, {}, &connected_pair::peer));
   std::uint32_t count = 0;
   for (const auto& each : pairs) {
-    if (each.is_used && !give_back(each)) continue;
+    if (each.is_used && !detach(each)) continue;
     if (!each.is_marked) {
       pairs_.mark(each.peer);
       continue;
@@ -92,18 +92,18 @@ bool peer_connector::make_room(deadline until) {
   // More than one, so that not each new connection has to close another one first.
   constexpr std::uint32_t most_to_close = 2;
   // A channel that is used again before the next call keeps its connection then.
-  constexpr std::uint32_t most_to_give_back = 8;
+  constexpr std::uint32_t most_to_detach = 8;
   if (channels_ == nullptr) return false;
   std::uint32_t closed = 0;
   std::vector<bool> is_asked(pairs_.size());
   while (true) {
     auto pairs = pairs_.connected();
     std::ranges::sort(pairs, {}, &connected_pair::last_use);
-    std::uint32_t given_back = 0;
+    std::uint32_t detached = 0;
     for (auto& each : pairs) {
-      if (!each.is_used || given_back == most_to_give_back || !give_back(each)) continue;
+      if (!each.is_used || detached == most_to_detach || !detach(each)) continue;
       each.is_used = false;
-      ++given_back;
+      ++detached;
     }
     std::erase_if(pairs, &connected_pair::is_used);
     std::ranges::sort(pairs, {}, [](const connected_pair& each) {
@@ -117,7 +117,7 @@ bool peer_connector::make_room(deadline until) {
       if (answer && is_end(*answer)) ++closed;
       if (closed == most_to_close) return true;
     }
-    if (closed != 0 || given_back == 0) return closed != 0;
+    if (closed != 0 || detached == 0) return closed != 0;
   }
 }
 

@@ -176,7 +176,7 @@ bool pair_table::has_made(std::uint32_t peer) const {
   return pairs_[peer].is_ready();
 }
 
-void pair_table::give_back(std::uint32_t peer, made_pair made) {
+void pair_table::detach(std::uint32_t peer, made_pair made) {
   const std::lock_guard lock(mutex_);
   pair& with = pairs_[peer];
   made.ends = with.now.ends;

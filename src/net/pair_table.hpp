@@ -136,7 +136,7 @@ struct claim_or_answer {
 };
 
 /// Threads: thread-safe. Only the thread of the group calls wait_for_turn(), end_asking(), pause(),
-/// give_back(), mark() and begin_closing().
+/// detach(), mark() and begin_closing().
 class pair_table {
  public:
   pair_table(std::uint32_t rank, std::uint32_t size, std::uint32_t max_accepting)
@@ -155,9 +155,9 @@ class pair_table {
   struct turn {
     std::optional<pair_request> request = {};  ///< this rank may request the connection
     bool is_member = true;                     ///< false: the pair cannot be connected
-    /// Connected at the request of the peer, or given back.
+    /// Connected at the request of the peer, or detached from its channel.
     std::optional<made_pair> made = {};
-    bool was_used = false;     ///< give_back() returned `made` to the table
+    bool was_used = false;     ///< detach() returned `made` to the table
     bool is_doubtful = false;  ///< the peer must be asked first whether it has closed the pair
   };
   /// Blocks while a request of the peer is in progress, at most until `until`. Returns the queue
@@ -177,9 +177,9 @@ class pair_table {
   [[nodiscard]] std::vector<connected_pair> connected() const;
   /// Returns true if the table has a connected queue pair for `peer` that no channel owns.
   [[nodiscard]] bool has_made(std::uint32_t peer) const;
-  /// Takes the queue pair of a channel that has no operation in flight. The next operation gets it
-  /// by wait_for_turn(). Meanwhile, it serves the reads and writes of the peer.
-  void give_back(std::uint32_t peer, made_pair made);
+  /// Takes the queue pair of a channel that has no operation in flight. The next operation attaches
+  /// it by wait_for_turn(). Meanwhile, it serves the reads and writes of the peer.
+  void detach(std::uint32_t peer, made_pair made);
   /// Marks a pair until it is used or connected again.
   void mark(std::uint32_t peer);
   /// Takes the queue pair out of the table in order to ask the peer to close the connection.

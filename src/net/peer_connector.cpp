@@ -161,7 +161,7 @@ result<void> peer_connector::connect(verbena::detail::channel_core& which, std::
 
 result<void> peer_connector::connect_to_self(verbena::detail::channel_core& which, deadline until) {
   if (!acceptor_) return fail(rank_, ENOTCONN, "has left its group");
-  if (pairs_.has_made(rank_)) {  // given back
+  if (pairs_.has_made(rank_)) {  // detached
     auto turn = pairs_.wait_for_turn(rank_, until);
     if (!turn.made) return fail(rank_, ENOTCONN, "is not a member of the group");
     take(which, rank_, std::move(turn));

@@ -96,8 +96,9 @@ class peer_connector final : public verbena::detail::first_use,
   void install(verbena::detail::channel_core& which, std::uint32_t peer, made_pair made);
   /// Installs the queue pair that the table had. Precondition: there is one.
   void take(verbena::detail::channel_core& which, std::uint32_t peer, pair_table::turn turn);
-  /// Returns the queue pair of an idle channel to the table. Returns false if it is not idle.
-  bool give_back(const connected_pair& which);
+  /// Detaches the queue pair of a channel: returns it to the table. Returns false if the channel is
+  /// not idle.
+  bool detach(const connected_pair& which);
   /// Asks the peer to close a pair that the table has. Errors: those of the connection to the
   /// acceptor; EAGAIN if the peer is connecting the pair.
   [[nodiscard]] result<close_answer> close(std::uint32_t peer, deadline until);

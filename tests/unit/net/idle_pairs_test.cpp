@@ -407,8 +407,8 @@ class close_requests : public ::testing::Test {
     EXPECT_TRUE(net::detail::check_confirmation(with.receive(test_deadline()).value()));
     return queue.endpoint();
   }
-  /// Gives the queue pair of the channel to rank 1 back.
-  void give_back() {
+  /// Detaches the queue pair of the channel to rank 1.
+  void detach() {
     EXPECT_EQ(connector_->close_idle(test_deadline()), 0U);
     EXPECT_FALSE(core(1).qp());
     EXPECT_EQ(connector_->statistics().unused, 1U);
@@ -488,7 +488,7 @@ TEST_F(close_requests, that_are_late_close_nothing) {
   EXPECT_EQ(ask(request(first, 3)), answer::unknown) << "the connection is a newer one";
   ASSERT_TRUE(use(1));
   EXPECT_EQ(ask(request(second, 2)), answer::in_use);
-  give_back();
+  detach();
   // Rank 1 has received the answer to request 2, and may use the connection.
   EXPECT_EQ(ask(request(second, 1)), answer::unknown);
   EXPECT_EQ(ask(request(second, 2)), answer::unknown);
@@ -502,7 +502,7 @@ TEST_F(close_requests, without_an_answer_are_repeated_by_the_next_operation) {
   connect_from_peer();
   ASSERT_TRUE(use(1));
   const auto number = core(1).qp()->native()->qp_num;
-  give_back();
+  detach();
   std::thread first([&] { EXPECT_EQ(serve(std::nullopt), 1U); });
   EXPECT_EQ(connector_->close_idle(test_deadline()), 0U);
   first.join();
@@ -515,7 +515,7 @@ TEST_F(close_requests, without_an_answer_are_repeated_by_the_next_operation) {
   EXPECT_TRUE(use(1));
   second.join();
   EXPECT_EQ(core(1).qp()->native()->qp_num, number) << "the connection was not closed";
-  give_back();
+  detach();
   std::thread third([&] {
     EXPECT_EQ(serve(std::nullopt), 5U);
     EXPECT_EQ(serve(answer::closed), 6U);
@@ -532,7 +532,7 @@ TEST_F(close_requests, without_an_answer_are_repeated_by_the_next_operation) {
 TEST_F(close_requests, without_an_answer_leave_the_peer_the_right_to_connect) {
   connect_from_peer();
   ASSERT_TRUE(use(1));
-  give_back();
+  detach();
   std::thread peer([&] { EXPECT_EQ(serve(std::nullopt), 1U); });
   EXPECT_EQ(connector_->close_idle(test_deadline()), 0U);
   peer.join();
@@ -546,7 +546,7 @@ TEST_F(close_requests, without_an_answer_leave_the_peer_the_right_to_connect) {
 TEST_F(close_requests, that_cross_close_both_sides) {
   const auto end = connect_from_peer();
   ASSERT_TRUE(use(1));
-  give_back();
+  detach();
   std::thread peer([&] {
     auto from = peer_->accept(test_deadline()).value();
     static_cast<void>(from.receive(test_deadline()).value());

@@ -109,8 +109,7 @@ void rank_board::describe(const operation_values& what, std::size_t count, std::
 }
 
 bool rank_board::read_descriptions(collective& in, std::uint32_t from) {
-  release_memory(in);
-  abandon();
+  abandon(in);
   const auto limit = deadline::after(time_to_read_descriptions);
   const std::size_t into = board_layout::seen_descriptions_at(size_);
   if (!late_reads_[from].ended ||

@@ -81,8 +81,7 @@ error rank_board::fail_late(collective& in, std::uint32_t awaited) {
 error rank_board::fail(collective& in, std::uint32_t culprit, error why, rank_state state) {
   is_reporting_ = true;
   failure_ = why;
-  release_memory(in);
-  abandon();
+  abandon(in);
   store(outgoing_failure_at(size_), failure_word(culprit, state));
   const auto time_to_connect = earliest(in.until, time_to_report);
   const auto try_to_report = [&](std::uint32_t rank) {
@@ -186,10 +185,7 @@ error rank_board::destroyed(operation_name name) const {
 void rank_board::cancel(collective& in) noexcept {
   if (is_reporting_) return fail_without_memory(&in);  // an allocation in fail() has failed
   // If this rank was expelled, writes of the operation can still be in flight.
-  if (failure_) {
-    release_memory(in);
-    return abandon();
-  }
+  if (failure_) return abandon(in);
   verbena::detail::call_or_else([&] { static_cast<void>(fail(in, rank_, destroyed(in.name))); },
                                 [&] { fail_without_memory(&in); });
 }
@@ -224,8 +220,7 @@ void rank_board::fail_without_memory(collective* in) noexcept {
   is_reporting_ = false;
   if (!failure_) failure_.emplace(error_kind::os, ECANCELED, "");
   if (in == nullptr) return;
-  release_memory(*in);
-  abandon();
+  abandon(*in);
   store(outgoing_failure_at(size_), failure_word(rank_));
   for (const std::uint32_t each : in->ranks)
     if (each != rank_ && channel_access::core_of(in->channels[each]).is_connected())
@@ -272,17 +267,16 @@ bool rank_board::requests_ended() const {
                              [](const request& each) { return each.waiter.ended; });
 }
 
-// Waits until no write in flight reads memory of the program. Flushes channels that take too long.
-void rank_board::release_memory(collective& in) {
+void rank_board::abandon(collective& in) {
   const auto limit = deadline::after(time_to_release);
   for (const request& each : std::span(posted_).first(in_flight_))
     if (each.reads_program && !each.waiter.ended)
       channel_access::core_of(in.channels[each.rank]).await(each.waiter, limit);
+  abandon();
 }
 
 std::vector<std::uint32_t> rank_board::find_missing(collective& in) {
-  release_memory(in);
-  abandon();
+  abandon(in);
   std::vector<std::uint32_t> missing;
   // Without a minimum time, ranks whose replies are still in flight would count as missing.
   const auto until =

@@ -62,8 +62,7 @@ result<void> rank_board::run_to_end(collective& in) {
 
 result<bool> rank_board::poll(collective& in) {
   if (failure_) {  // a queued operation was given up, or this rank was expelled
-    release_memory(in);
-    abandon();
+    abandon(in);
     return *failure_;
   }
   if (channel_access::core_of(in.channels[rank_]).progress() < 0) return fail_unpolled(in);

@@ -360,8 +360,10 @@ class rank_board {
                            rank_state state = rank_state::works);
   [[nodiscard]] std::vector<std::uint32_t> find_missing(collective& in);
   [[nodiscard]] bool requests_ended() const;
-  void release_memory(collective& in);
   void abandon() noexcept;
+  /// First waits until no write in flight reads memory of the program. Flushes channels that take
+  /// too long.
+  void abandon(collective& in);
   /// Writes a failure to the board of a rank. Returns false if the send queue is full.
   [[nodiscard]] bool report_to(collective& in, std::uint32_t rank, std::uint32_t culprit,
                                deadline time_to_connect);

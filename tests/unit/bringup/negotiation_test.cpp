@@ -69,6 +69,16 @@ void transfer(steps& from, steps& to, std::size_t fragment) {
   from.sent(count);
 }
 
+/// Runs both sides until they have exchanged their offers, or wait for their devices.
+void run_offers(steps& one, steps& other) {
+  for (int i = 0; i < 4; ++i) {
+    one.advance(deadline::clock::now());
+    other.advance(deadline::clock::now());
+    transfer(one, other, 4096);
+    transfer(other, one, 4096);
+  }
+}
+
 void post_receive(steps& of, local_side& side) {
   side.buffer.bytes()[0] = {};
   of.qp().post_receive({.id = 7}, side.buffer.slice(0, 32)).value();
@@ -252,12 +262,7 @@ TEST(negotiation_without_io, failure_is_reported_to_the_peer) {
   local_side there;
   auto one = here.negotiate();
   auto other = there.negotiate();
-  for (int i = 0; i < 4; ++i) {
-    one.advance(deadline::clock::now());
-    other.advance(deadline::clock::now());
-    transfer(one, other, 4096);
-    transfer(other, one, 4096);
-  }
+  run_offers(one, other);
   one.abandon(error::from_errno(ENOMEM, "post_receive", "here", "no memory for the receives"));
   EXPECT_EQ(one.failure().code(), ENOMEM);
   EXPECT_FALSE(one.outgoing().empty());
@@ -307,12 +312,7 @@ TEST(negotiation_without_io, port_that_becomes_active_connects) {
   auto one = here.negotiate({.port_timeout = 1h});
   auto other = there.negotiate({.port_timeout = 1h});
   here.inject_event("port 1 down");
-  for (int i = 0; i < 4; ++i) {
-    one.advance(deadline::clock::now());
-    other.advance(deadline::clock::now());
-    transfer(one, other, 4096);
-    transfer(other, one, 4096);
-  }
+  run_offers(one, other);
   EXPECT_EQ(one.status(), negotiation_status::waiting_for_device);
   here.inject_event("port 1 up");
   run(one, here, other, there);
@@ -332,12 +332,7 @@ TEST(negotiation_without_io, chosen_gid_that_appears_within_the_port_timeout_con
   auto one = here.negotiate_with_gid_index({.port_timeout = 1h});
   auto other = there.negotiate();
   hide_gids(failing, true);
-  for (int i = 0; i < 4; ++i) {
-    one.advance(deadline::clock::now());
-    other.advance(deadline::clock::now());
-    transfer(one, other, 4096);
-    transfer(other, one, 4096);
-  }
+  run_offers(one, other);
   EXPECT_EQ(one.status(), negotiation_status::waiting_for_device);
   EXPECT_TRUE(one.next_advance().has_value());
   hide_gids(failing, false);

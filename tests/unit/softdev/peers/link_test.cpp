@@ -423,8 +423,9 @@ TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
     }
   });
   const auto end = clock::now() + 500ms;
+  constexpr int least = 10;  // also on a loaded host
   int sent = 0;
-  while (clock::now() < end && !stop) {
+  while ((clock::now() < end || sent <= least) && !stop) {
     if (!send_record(*pair.to_right, 1, 8, 1)) continue;
     ++sent;
     // Waits for the record, so that the sleeper sleeps before each record.
@@ -435,7 +436,7 @@ TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
   sleeper.join();
   EXPECT_EQ(lost, 0);
   EXPECT_EQ(received, sent);
-  EXPECT_GT(sent, 10);
+  EXPECT_GT(sent, least);
 }
 
 TEST(link, wake_channel_is_fetched_on_first_use_and_cached) {

@@ -34,9 +34,11 @@ WORK = ROOT / "build" / "mutants"
 TREE = WORK / "tree"
 BUILD = WORK / "build"
 RESULTS = WORK / "results.json"
+USUAL = WORK / "usual.json"
 MOST_MEMORY = 6 << 30
 OWN = " (own tests)"  # a result that a run without --own does not use
 LEAST_LIMIT = 30.0  # seconds
+MOST_LIMIT = 600.0  # of a test without a fault
 USUAL_TIMES = 10
 # Small units: a fault in a source compiles few other sources. A fault in a header compiles the units that include it.
 MODULE_BATCH = 4
@@ -240,7 +242,8 @@ def key(options, fault):
 
 
 class Baseline:
-    """A group of tests without a fault: the machine code of its program, and its tests, the quickest first."""
+    """A group of tests without a fault: the machine code of its program, and its tests, the quickest first. They must pass,
+    and do not run again while the machine code is the same."""
 
     def __init__(self, program, prefix, jobs):
         if not build(program, jobs):
@@ -249,9 +252,15 @@ class Baseline:
         tests = tests_of(prefix)
         if not tests:
             sys.exit(f"{program} has no tests with the prefix {prefix}/")
-        failed, self.seconds = failing(tests, lambda test: 120.0, jobs)
-        if failed:
-            sys.exit(f"{failed} fails without a fault: {WORK}/test*.log")
+        kept = json.loads(USUAL.read_text()) if USUAL.exists() else {}
+        usual = kept.get(program, {})
+        if usual.get("code") != self.code or set(usual["seconds"]) != {test.name for test in tests}:
+            failed, seconds = failing(tests, lambda test: MOST_LIMIT, jobs)
+            if failed:
+                sys.exit(f"{failed} fails without a fault: {WORK}/test*.log")
+            kept[program] = usual = {"code": self.code, "seconds": seconds}
+            USUAL.write_text(json.dumps(kept, indent=1))
+        self.seconds = usual["seconds"]
         self.tests = sorted(tests, key=lambda test: self.seconds[test.name])
 
     def limit(self, test):

@@ -146,9 +146,8 @@ host_tables& tables_for(std::span<const gid_entry> entries) {
   const bool is_current =
       last && last->network == network && clock::now() < last->until &&
       std::ranges::all_of(entries, [&](const auto& each) { return last->tables.knows(each); });
-  // The time is that before the reads.
-  if (!is_current)
-    last.emplace(used_again{.tables = {}, .network = network, .until = clock::now() + time_of_use});
+  const auto until = clock::now() + time_of_use;  // before the reads
+  if (!is_current) last.emplace(used_again{.tables = {}, .network = network, .until = until});
   return last->tables;
 }
 

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "src/base/call_or_else.hpp"
 #include "src/base/earliest.hpp"
 #include "src/base/quiet_thread.hpp"
 #include "src/net/http.hpp"
@@ -195,7 +196,10 @@ class announcement {
       ::pthread_join(thread_, nullptr);
     }
     // If the request fails, etcd removes the key when the lease expires.
-    if (was_renewed_) static_cast<void>(with_.revoke(lease_, deadline::after(time_to_be_revoked)));
+    const auto revoke = [&] {
+      static_cast<void>(with_.revoke(lease_, deadline::after(time_to_be_revoked)));
+    };
+    if (was_renewed_) verbena::detail::call_or_else(revoke, [] {});
   }
 
   [[nodiscard]] result<void> start() {
@@ -216,11 +220,22 @@ class announcement {
     while (true) {
       const auto ended = wait_for_fd(stop_.get(), POLLIN, deadline::after(time_to_renew));
       if (!ended || *ended) return;
-      const auto renewed = renew();
-      if (!renewed && was_renewed_)
-        log(log_level::warning,
-            "etcd: the lease of the store could not be renewed: " + renewed.error().message());
-      was_renewed_ = renewed.has_value();
+      bool is_renewed = false;
+      // Without memory, the lease is renewed after the next interval.
+      verbena::detail::call_or_else(
+          [&] {
+            const auto renewed = renew();
+            is_renewed = renewed.has_value();
+            if (!renewed && was_renewed_)
+              log(log_level::warning, "etcd: the lease of the store could not be renewed: " +
+                                          renewed.error().message());
+          },
+          [&] {
+            if (!was_renewed_) return;
+            log(log_level::warning,
+                "etcd: the lease of the store could not be renewed: no memory is free");
+          });
+      was_renewed_ = is_renewed;
     }
   }
   // Renews the lease. If the lease has expired, announces the store again, unless another process

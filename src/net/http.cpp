@@ -64,10 +64,11 @@ const result<curl_functions>& curl() {
 }
 
 // Called by libcurl with a part of the answer. If the return value is not the length of the part,
-// libcurl ends the request.
+// libcurl ends the request. The string has its final capacity, because no exception may pass
+// through libcurl.
 std::size_t take_part(char* bytes, std::size_t size, std::size_t count, void* to) noexcept {
   auto& body = *static_cast<std::string*>(to);
-  if (body.size() + size * count > max_answer_bytes) return 0;
+  if (body.size() + size * count > body.capacity()) return 0;
   body.append(bytes, size * count);
   return size * count;
 }
@@ -97,6 +98,7 @@ result<http_answer> post_json(const std::string& url, const std::string& body, d
       call.append(nullptr, "Content-Type: application/json"), call.free_all);
   if (!with || !headers) return error::from_errno(ENOMEM, "curl_easy_init", url);
   http_answer answer;
+  answer.body.reserve(max_answer_bytes);
   // 0 would mean no timeout.
   const long timeout = until.expired() ? 1 : std::max(until.poll_timeout_ms(), 0);
   set(call, with.get(), CURLOPT_URL, url.c_str());

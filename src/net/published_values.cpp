@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "src/net/published_values.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include "src/base/earliest.hpp"
@@ -10,15 +12,14 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 
 template <class Condition>
 published_values::due_replies published_values::end_waiting(const store_reply& with,
-                                                            Condition&& holds) {
-  due_replies due;
-  std::erase_if(waiting_, [&](const auto& each) {
-    const auto& [rank, waiting] = each;
-    if (!holds(waiting)) return false;
+                                                            Condition&& holds, due_replies due) {
+  const std::size_t begin = due.size();
+  for (const auto& [rank, waiting] : waiting_) {
+    if (!holds(waiting)) continue;
     auto& made = due.emplace_back(due_reply{.to = rank, .reply = with});
     made.reply.number = waiting.what.number;
-    return true;
-  });
+  }
+  for (const auto& each : std::span(due).subspan(begin)) waiting_.erase(each.to);
   return due;
 }
 
@@ -38,13 +39,15 @@ published_values::due_replies published_values::publish(std::uint32_t by, store_
     return refuse(value_outcome::too_many_bytes, limits_->max_value_bytes_per_rank);
   if (*bytes_of_all_ - before + after > limits_->max_value_bytes)
     return refuse(value_outcome::full, limits_->max_value_bytes);
+  const auto set = own.values.insert_or_assign(std::move(what.name), std::move(what.value)).first;
   own.bytes += after - before;
   *bytes_of_all_ += after - before;
-  auto due = end_waiting({.value = what.value}, [&](const waiting_rank& each) {
-    return each.what.rank == by && each.what.name == what.name;
-  });
-  due.push_back({.to = by, .reply = {.number = what.number, .value = {}}});
-  own.values.insert_or_assign(std::move(what.name), std::move(what.value));
+  auto due = end_waiting({.value = set->second},
+                         [&](const waiting_rank& each) {
+                           return each.what.rank == by && each.what.name == set->first;
+                         },
+                         {{.to = by, .reply = {.number = what.number, .value = {}}}});
+  std::ranges::rotate(due, due.begin() + 1);  // the sender is the last
   return due;
 }
 

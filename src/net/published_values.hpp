@@ -43,7 +43,8 @@ class published_values {
   /// Removes the pending find request of a rank without a reply.
   void stop_waiting(std::uint32_t rank) { waiting_.erase(rank); }
   /// Removes the values and the find request of a rank whose process has left, and ends the find
-  /// requests for its values.
+  /// requests for its values. If an allocation fails, removes all but these find requests, and a
+  /// later call ends them.
   [[nodiscard]] due_replies remove(std::uint32_t rank);
   /// Ends all find requests, because rank `by` has begun an agreement.
   [[nodiscard]] due_replies interrupt(std::uint32_t by);
@@ -62,9 +63,11 @@ class published_values {
     std::size_t bytes = 0;
   };
 
-  /// Removes the find requests for which `holds(waiting)` is true. Returns a reply for each.
+  /// Removes the find requests for which `holds(waiting)` is true. Adds a reply for each to `due`.
+  /// If an allocation fails, removes none.
   template <class Condition>
-  [[nodiscard]] due_replies end_waiting(const store_reply& with, Condition&& holds);
+  [[nodiscard]] due_replies end_waiting(const store_reply& with, Condition&& holds,
+                                        due_replies due = {});
 
   std::vector<values_of_rank> ranks_;
   std::map<std::uint32_t, waiting_rank> waiting_;

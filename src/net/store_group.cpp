@@ -31,7 +31,7 @@ void store_group::begin_agreement(std::uint32_t rank, store_agreement wanted) {
   for (const std::uint32_t each : place.agreement->awaited) ++ranks[each].awaited;
 }
 
-void store_group::end_agreement(std::uint32_t rank) {
+void store_group::end_agreement(std::uint32_t rank) noexcept {
   auto& place = ranks[rank];
   place.until = deadline::never();
   const auto ended = std::exchange(place.agreement, std::nullopt);
@@ -40,7 +40,7 @@ void store_group::end_agreement(std::uint32_t rank) {
   for (const std::uint32_t each : ended->awaited) --ranks[each].awaited;
 }
 
-void store_group::note_change(std::uint32_t rank) {
+void store_group::note_change(std::uint32_t rank) noexcept {
   ranks[rank].change = ++changes;
   log.push_back({.number = changes, .rank = rank});
   if (log.size() > 2 * ranks.size())

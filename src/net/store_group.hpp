@@ -32,10 +32,9 @@ using verbena::detail::earliest;
 struct store_group {
   store_group(std::string called, std::uint32_t size, const store_options& limits,
               std::size_t& bytes_of_values)
-      : name(std::move(called)),
-        ranks(size),
-        members(size),
-        values(size, limits, bytes_of_values) {}
+      : name(std::move(called)), ranks(size), members(size), values(size, limits, bytes_of_values) {
+    log.reserve(2 * ranks.size() + 1);  // note_change() adds no more
+  }
   store_group(const store_group&) = delete;
   store_group& operator=(const store_group&) = delete;
 
@@ -104,7 +103,7 @@ struct store_group {
   /// Returns true if a member takes part in an agreement, and not_agreeing() is empty.
   [[nodiscard]] bool is_agreed() const;
   void begin_agreement(std::uint32_t rank, store_agreement wanted);
-  void end_agreement(std::uint32_t rank);
+  void end_agreement(std::uint32_t rank) noexcept;
   /// Returns true if the members in an agreement can expel the other members, `missing`: all of
   /// `missing` are connected, and the agreeing members are more than half of the connected members,
   /// or exactly half and the highest rank is one of `missing`, as in ranks_to_leave_out().
@@ -115,7 +114,7 @@ struct store_group {
   /// Assigns the number of the next renewal, which is not 0.
   void begin_renewal() noexcept { renewal = std::max(renewal + 1, std::uint32_t{1}); }
   /// Records that the session of a rank has changed.
-  void note_change(std::uint32_t rank);
+  void note_change(std::uint32_t rank) noexcept;
   /// Returns the ranks whose last change has a number greater than `informed`, in the order of the
   /// changes, without connected members.
   [[nodiscard]] std::vector<std::uint32_t> changed_since(std::uint64_t informed) const;
@@ -132,8 +131,9 @@ struct store_group {
   std::uint32_t agreeing = 0;              // number of members that have called an agreement
   std::uint32_t renewal = 0;               // number of the last renewal that has begun
   deadline first_end = deadline::never();  // lower bound of the deadlines of agreements
-  bool has_formed = false;  // the last exchange of join(), or a later one, has succeeded
-  bool has_ended = false;   // its name is free for another group
+  bool has_formed = false;    // the last exchange of join(), or a later one, has succeeded
+  bool has_ended = false;     // its name is free for another group
+  bool is_unsettled = false;  // settle() has not completed since the last departure
   std::string exchange;
   std::uint32_t arrived = 0;
   deadline until = deadline::never();  // earliest deadline of the exchange in progress

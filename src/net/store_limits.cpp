@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/call_or_else.hpp"
 #include "src/net/store_server.hpp"
 #include "verbena/base/log.hpp"
 
@@ -16,6 +17,16 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 void note_end(bringup::stream& client, std::string_view why) {
   log(log_level::info, "store: closed " + client.peer() + ": " + std::string(why));
   client.refuse(why);
+}
+
+void note_exhausted(store_session& client) noexcept {
+  const auto end = [&] {
+    note_end(client.stream,
+             "the store had no memory for a request or an answer of this client; raise the limit "
+             "of memory of the process of the store (ulimit -v, cgroup), or exchange and publish "
+             "less");
+  };
+  verbena::detail::call_or_else(end, [&] { client.stream.refuse("the store had no memory"); });
 }
 
 void note_departure(store_session& client) {

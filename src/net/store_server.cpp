@@ -9,6 +9,7 @@
 #include <chrono>
 #include <utility>
 
+#include "src/base/call_or_else.hpp"
 #include "src/base/quiet_thread.hpp"
 #include "src/bringup/socket.hpp"
 #include "src/net/joining_exchanges.hpp"
@@ -24,6 +25,11 @@ constexpr std::chrono::seconds time_to_send{2};
 constexpr std::chrono::seconds time_to_finish{5};
 // The pause after an accept failure, for example if no descriptor is free.
 constexpr std::chrono::milliseconds time_to_retry{100};
+// The pause after a failed allocation, in milliseconds.
+constexpr int pause_without_memory = 10;
+
+// The listener and the event of the destructor.
+constexpr std::size_t events_without_sessions = 2;
 
 // Returns true if the client can be informed now about ranks that have left or returned.
 bool has_news(const store_session& of) {
@@ -44,6 +50,7 @@ store_server::store_server(bringup::listener listener, unique_fd stop, const sto
       options_(options) {}
 
 result<void> store_server::start() {
+  events_.reserve(events_without_sessions);
   const auto body = [](void* self) -> void* {
     static_cast<store_server*>(self)->run();
     return nullptr;
@@ -77,16 +84,34 @@ void store_server::run() {
            return each.sending.has_value();
          })))
       return;
-    if (!stopping_.load()) accept();
+    if (!stopping_.load() && !attempt([&] { accept(); })) accepting_.reset();
     wait();
     for (auto next = sessions_.begin(); next != sessions_.end();) {
       const auto client = next++;
-      if (!advance(*client)) close(client);
+      bool is_open = false;
+      if (!attempt([&] { is_open = advance(*client); }) || client->is_exhausted) {
+        count([](auto& of) { ++of.refused; });
+        note_exhausted(*client);
+        is_open = false;
+      }
+      if (!is_open) close(client);
     }
-    drop_silent();
-    drop_unread();
+    // If an allocation fails, these are repeated after the pause.
+    static_cast<void>(attempt([&] { drop_silent(); }));
+    static_cast<void>(attempt([&] { drop_unread(); }));
+    for (auto next = groups_.begin(); next != groups_.end();)
+      if (auto& group = *next++; group.is_unsettled) settle(group);
     expire();
   }
+}
+
+bool store_server::attempt(function_ref<void()> what) noexcept {
+  bool has_succeeded = true;
+  verbena::detail::call_or_else(what, [&] {
+    has_succeeded = false;
+    has_failed_to_allocate_ = true;
+  });
+  return has_succeeded;
 }
 
 void store_server::accept() {
@@ -101,26 +126,32 @@ void store_server::accept() {
     }
     count([](auto& of) { ++of.accepted; });
     has_new_session_ = true;
+    // wait() must not allocate.
+    if (const auto needed = sessions_.size() + 1 + events_without_sessions;
+        events_.capacity() < needed)
+      events_.reserve(2 * needed);
     sessions_.emplace_back(**std::move(accepted), options_.listener);
   }
 }
 
 void store_server::wait() {
-  std::vector<pollfd> events;
-  events.reserve(sessions_.size() + 2);
-  events.push_back({.fd = stopping_.load() ? -1 : stop_.get(), .events = POLLIN, .revents = 0});
+  const bool must_repeat = std::exchange(has_failed_to_allocate_, false);
+  if (must_repeat) ::poll(nullptr, 0, pause_without_memory);
+  events_.clear();
+  events_.push_back({.fd = stopping_.load() ? -1 : stop_.get(), .events = POLLIN, .revents = 0});
   const bool can_accept = accepting_ && accepts_from_.expired();
-  events.push_back({.fd = can_accept ? accepting_->fd() : -1, .events = POLLIN, .revents = 0});
+  events_.push_back({.fd = can_accept ? accepting_->fd() : -1, .events = POLLIN, .revents = 0});
   for (const auto& each : sessions_)
-    events.push_back({.fd = each.stream.fd(), .events = each.events(), .revents = 0});
+    events_.push_back({.fd = each.stream.fd(), .events = each.events(), .revents = 0});
   // After a new connection, returns immediately, so that drop_silent() can close silent ones.
   auto until = std::exchange(has_new_session_, false) ? deadline::after(std::chrono::seconds(0))
                                                       : next_deadline();
   if (can_accept) until = earliest(until, accepting_->next_deadline());
   if (!accepts_from_.expired()) until = earliest(until, accepts_from_);
   if (!accepting_ || stopping_.load()) until = earliest(until, deadline::after(time_to_retry));
-  const int found = ::poll(events.data(), events.size(), until.poll_timeout_ms());
-  auto next = events.begin() + 2;
+  const int timeout = must_repeat ? 0 : until.poll_timeout_ms();
+  const int found = ::poll(events_.data(), events_.size(), timeout);
+  auto next = events_.begin() + events_without_sessions;
   for (auto& each : sessions_) each.ready = found > 0 ? (next++)->revents : short{0};
 }
 
@@ -261,8 +292,9 @@ bool store_server::use_values(store_session& from, store_request& request) {
   return true;
 }
 
-void store_server::deliver(store_group& in, const published_values::due_replies& due) {
-  for (const auto& [to, reply] : due) answer(*in.ranks[to].session, encode(reply));
+void store_server::deliver(store_group& in, const published_values::due_replies& due) noexcept {
+  for (const auto& each : due)
+    answer_or_close(*in.ranks[each.to].session, [&] { return encode(each.reply); });
 }
 
 void store_server::contribute(store_session& from, store_exchange exchange) {
@@ -273,12 +305,12 @@ void store_server::contribute(store_session& from, store_exchange exchange) {
     fail(group, {.why = store_failure::interrupted,
                  .ranks = group.agreeing_members(),
                  .name = exchange.name});
-  if (group.failure) return answer_request(from, encode(*group.failure));
+  if (group.failure) return answer_request(from, *group.failure);
   if (exchange.parts.size() != 1 && exchange.parts.size() != group.size()) {
     fail(group, {.why = store_failure::wrong_parts,
                  .ranks = {from.rank},
                  .name = std::move(exchange.name)});
-    return answer_request(from, encode(*group.failure));
+    return answer_request(from, *group.failure);
   }
   if (group.is_exchanging() && group.exchange != exchange.name) {
     auto others = group.ranks_that([](const auto& each) { return each.parts.has_value(); });
@@ -286,7 +318,7 @@ void store_server::contribute(store_session& from, store_exchange exchange) {
                  .rank = from.rank,
                  .ranks = std::move(others),
                  .name = std::move(exchange.name)});
-    return answer_request(from, encode(*group.failure));
+    return answer_request(from, *group.failure);
   }
   group.exchange = std::move(exchange.name);
   place.parts = std::move(exchange.parts);
@@ -319,11 +351,19 @@ std::optional<std::uint32_t> store_server::answer_all(store_group& of,
     select(to);
     if (bytes_of(parts) + bytes_of_number > options_.max_message_bytes) return to;
   }
-  blob message;
+  // A message for all ranks is encoded before the first answer. Without memory, no rank is
+  // answered.
+  const blob for_all = is_for_all ? encode(parts) : blob();
   for (const std::uint32_t to : ranks) {
-    if (!is_for_all) select(to);
-    if (!is_for_all || message.empty()) message = encode(parts);
-    answer_request(*of.ranks[to].session, message);
+    store_session& session = *of.ranks[to].session;
+    if (is_for_all) {
+      answer_request(session, for_all);
+      continue;
+    }
+    answer_or_close(session, [&] {
+      select(to);
+      return encode_numbered(session.number, encode(parts));
+    });
   }
   return std::nullopt;
 }
@@ -349,30 +389,34 @@ void store_server::complete(store_group& of) {
   for (const std::uint32_t each : members) of.ranks[each].parts.reset();
 }
 
-void store_server::fail(store_group& of, store_failed why) {
+void store_server::fail(store_group& of, store_failed why) noexcept {
   of.failure = std::move(why);
   count([](auto& statistics) { ++statistics.failures; });
   of.arrived = 0;
   of.until = deadline::never();
   for (auto& each : of.ranks) {
     if (!std::exchange(each.parts, std::nullopt)) continue;
-    if (each.session != nullptr) answer_request(*each.session, encode(*of.failure));
+    if (each.session != nullptr) answer_request(*each.session, *of.failure);
   }
 }
 
-void store_server::expire() {
+void store_server::expire() noexcept {
+  // If an allocation fails, the deadlines are handled after the pause.
   for (auto& group : groups_) {
     if (!group.until.expired()) continue;
-    fail(group,
-         {.why = store_failure::missing,
-          .rank = group.hurried,
-          .ranks = group.ranks_that([](const auto& each) { return each.is_member && !each.parts; }),
-          .name = group.exchange});
+    const auto has_not_arrived = [](const auto& each) { return each.is_member && !each.parts; };
+    static_cast<void>(attempt([&] {
+      fail(group, {.why = store_failure::missing,
+                   .rank = group.hurried,
+                   .ranks = group.ranks_that(has_not_arrived),
+                   .name = group.exchange});
+    }));
   }
-  for (auto& group : groups_) {
-    if (group.first_end.expired()) expire_agreements(group);
-    deliver(group, group.values.expire());
-  }
+  for (auto& group : groups_)
+    static_cast<void>(attempt([&] {
+      if (group.first_end.expired()) expire_agreements(group);
+      deliver(group, group.values.expire());
+    }));
 }
 
 void store_server::answer(store_session& to, blob message) {
@@ -383,8 +427,16 @@ void store_server::answer(store_session& to, blob message) {
     send(to, message);
 }
 
-void store_server::answer_request(store_session& to, std::span<const std::byte> message) {
-  answer(to, encode_numbered(to.number, message));
+void store_server::answer_or_close(store_session& to, function_ref<blob()> encode) noexcept {
+  if (!attempt([&] { answer(to, encode()); })) to.is_exhausted = true;
+}
+
+void store_server::answer_request(store_session& to, std::span<const std::byte> message) noexcept {
+  answer_or_close(to, [&] { return encode_numbered(to.number, message); });
+}
+
+void store_server::answer_request(store_session& to, const store_failed& why) noexcept {
+  answer_or_close(to, [&] { return encode_numbered(to.number, encode(why)); });
 }
 
 void store_server::send(store_session& to, const blob& message) {
@@ -398,41 +450,6 @@ void store_server::send(store_session& to, const blob& message) {
   to.sending.emplace(to.stream.send_in_steps(message, until));  // the steps copy the bytes
 }
 
-void store_server::close(session_iterator client) {
-  leave(*client);
-  sessions_.erase(client);
-}
-
-void store_server::leave(store_session& client) {
-  if (client.group == nullptr) return;
-  store_group& group = *std::exchange(client.group, nullptr);
-  auto& place = group.ranks[client.rank];
-  const bool was_present = place.is_present();
-  group.end_agreement(client.rank);
-  place.session = nullptr;
-  place.gone = true;
-  place.waits = false;
-  deliver(group, group.values.remove(client.rank));
-  group.note_change(client.rank);
-  --admitted_;
-  if (was_present && group.is_exchanging() && !group.failure)
-    fail(group,
-         {.why = store_failure::gone, .ranks = group.departed_members(), .name = group.exchange});
-  try_conclude(group);
-  if (group.has_formed && !group.has_present_member()) end_group(group);
-  if (--group.connected == 0) groups_.remove_if([&](const auto& each) { return &each == &group; });
-}
-
-void store_server::end_group(store_group& of) {
-  of.has_ended = true;
-  for (const std::uint32_t each : of.ranks_that(
-           [](const auto& place) { return place.waits && place.agreement.has_value(); })) {
-    const auto why = without_members(of.ranks[each].agreement->name);
-    of.end_agreement(each);
-    answer_request(*of.ranks[each].session, encode(why));
-  }
-}
-
 void store_server::agree(store_session& from, store_agreement wanted) {
   store_group& group = *from.group;
   auto& place = group.ranks[from.rank];
@@ -441,7 +458,7 @@ void store_server::agree(store_session& from, store_agreement wanted) {
   const auto refuse_because = [&](store_failure why) {
     auto with = refusal;
     with.why = why;
-    answer_request(from, encode(with));
+    answer_request(from, with);
   };
   if (wanted.parts.size() != 1 && wanted.parts.size() != group.size())
     return refuse_because(store_failure::wrong_parts);
@@ -449,7 +466,7 @@ void store_server::agree(store_session& from, store_agreement wanted) {
   if (wanted.renewal != 0 && wanted.renewal != group.renewal)
     return refuse_because(store_failure::outdated);
   if (place.waits && group.has_ended)
-    return answer_request(from, encode(without_members(std::move(wanted.name))));
+    return answer_request(from, without_members(std::move(wanted.name)));
   if (!place.waits) {
     if (group.is_exchanging())
       fail(group, {.why = store_failure::interrupted,
@@ -469,7 +486,7 @@ void store_server::agree(store_session& from, store_agreement wanted) {
       with.why = store_failure::other_name;
       with.ranks = group.agreeing_members();
       fail_agreement(group, with);
-      return answer_request(from, encode(with));
+      return answer_request(from, with);
     }
     deliver(group, group.values.interrupt(from.rank));
   }
@@ -513,19 +530,20 @@ void store_server::conclude(store_group& of) {
 
 // Ranks in rejoin() continue to wait.
 void store_server::fail_agreement(store_group& of, const store_failed& why) {
+  const auto agreeing = of.agreeing_members();
   // Later steps of the failed renewal are rejected as outdated.
   if (const auto* const with = of.current(); with != nullptr && with->renewal != 0)
     of.begin_renewal();
-  for (const std::uint32_t each : of.agreeing_members()) {
+  for (const std::uint32_t each : agreeing) {
     of.end_agreement(each);
-    answer_request(*of.ranks[each].session, encode(why));
+    answer_request(*of.ranks[each].session, why);
   }
 }
 
 void store_server::expire_agreements(store_group& of) {
-  of.first_end = deadline::never();
   for (std::uint32_t each = 0; each < of.size(); ++each)
     if (of.ranks[each].until.expired()) expire_agreement(of, each);
+  of.first_end = deadline::never();
   for (const auto& each : of.ranks) of.first_end = earliest(of.first_end, each.until);
 }
 
@@ -533,9 +551,9 @@ void store_server::expire_agreement(store_group& of, std::uint32_t rank) {
   auto& place = of.ranks[rank];
   store_failed late{.why = store_failure::missing, .rank = rank, .name = place.agreement->name};
   if (place.waits) {
-    of.end_agreement(rank);
     late.ranks = of.ranks_that([](const auto& other) { return other.is_present(); });
-    return answer_request(*place.session, encode(late));
+    of.end_agreement(rank);
+    return answer_request(*place.session, late);
   }
   late.ranks = of.not_agreeing();
   if (place.agreement->kind != agreement_kind::leaves_out || !of.can_expel(late.ranks))
@@ -548,7 +566,9 @@ void store_server::expel(store_group& of, std::uint32_t rank) {
   store_session& client = *of.ranks[rank].session;
   leave(client);
   client.until = deadline::after(time_to_finish);
-  answer(client, encode(store_failed{.why = store_failure::expelled, .ranks = {rank}}));
+  answer_or_close(client, [&] {
+    return encode(store_failed{.why = store_failure::expelled, .ranks = {rank}});
+  });
 }
 
 // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it

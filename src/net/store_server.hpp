@@ -2,6 +2,7 @@
 // The thread of a store: accepts clients, collects the parts of exchanges, and answers.
 #pragma once
 
+#include <poll.h>
 #include <pthread.h>
 
 #include <atomic>
@@ -19,6 +20,7 @@
 #include "src/net/store_group.hpp"
 #include "src/net/store_message.hpp"
 #include "verbena/base/fd.hpp"
+#include "verbena/base/function_ref.hpp"
 #include "verbena/base/steps.hpp"
 #include "verbena/bringup/listener.hpp"
 #include "verbena/net/store.hpp"
@@ -59,17 +61,22 @@ struct store_session {
   std::uint64_t informed = 0;  // number of changes that the client was informed about
   store_group* group = nullptr;
   std::uint32_t rank = 0;
-  std::uint32_t number = 0;  // number of the last exchange or agreement
+  std::uint32_t number = 0;   // number of the last exchange or agreement
+  bool is_exhausted = false;  // an allocation for it has failed; it is closed
 };
 
 /// Logs why a client is closed, and sends it the reason with the remedy. If a client has not read
 /// earlier messages, the reason does not arrive.
 void note_end(bringup::stream& client, std::string_view why);
+/// Does the same for a client for which an allocation has failed.
+void note_exhausted(store_session& client) noexcept;
 /// Logs that a client has closed its connection.
 void note_departure(store_session& client);
 /// Does the same as note_end() for a message that the protocol does not permit.
 void note_violation(bringup::stream& client, std::string_view why);
 
+/// If an allocation fails on the thread, the client whose request or answer needs it is closed. The
+/// other clients are informed of its departure, and later of what could not be sent at once.
 /// Threads: one thread at a time; run() executes on its own thread.
 class store_server {
  public:
@@ -113,7 +120,7 @@ class store_server {
   /// Handles a request about values. Returns false for other requests, and for requests that are
   /// not permitted.
   [[nodiscard]] bool use_values(store_session& from, store_request& request);
-  void deliver(store_group& in, const published_values::due_replies& due);
+  void deliver(store_group& in, const published_values::due_replies& due) noexcept;
   void contribute(store_session& from, store_exchange exchange);
   void complete(store_group& of);
   void agree(store_session& from, store_agreement wanted);
@@ -128,8 +135,8 @@ class store_server {
   void expire_agreements(store_group& of);
   void expire_agreement(store_group& of, std::uint32_t rank);
   void expel(store_group& of, std::uint32_t rank);
-  void fail(store_group& of, store_failed why);
-  void expire();
+  void fail(store_group& of, store_failed why) noexcept;
+  void expire() noexcept;
   using part_list = std::vector<std::span<const std::byte>>;
   /// Sends a message to each of `ranks`, with the parts of all of `ranks` for the receiver.
   /// `parts_of` returns the parts of a rank. `encode` makes a message, and `bytes_of` returns its
@@ -141,13 +148,24 @@ class store_server {
                                                         PartsOf&& parts_of, BytesOf&& bytes_of,
                                                         Encode&& encode);
   void answer(store_session& to, blob message);
-  /// Answers the last exchange or agreement of a client.
-  void answer_request(store_session& to, std::span<const std::byte> message);
+  /// Answers with the result of `encode`. If an allocation fails, the client is closed, because it
+  /// would wait for the answer.
+  void answer_or_close(store_session& to, function_ref<blob()> encode) noexcept;
+  /// Answers the last exchange or agreement of a client, or closes the client.
+  void answer_request(store_session& to, std::span<const std::byte> message) noexcept;
+  void answer_request(store_session& to, const store_failed& why) noexcept;
   void send(store_session& to, const blob& message);
   /// Sends the next answer or news, if there is one. Returns true if a message was sent.
   [[nodiscard]] bool send_next(store_session& to);
-  void close(session_iterator client);
-  void leave(store_session& client);
+  void close(session_iterator client) noexcept;
+  /// Removes a client from its group, and informs the other ranks by settle().
+  void leave(store_session& client) noexcept;
+  /// Completes what the departure of a client has changed for the others of its group. If an
+  /// allocation fails, a later call continues.
+  void settle(store_group& of) noexcept;
+  /// Calls `what`. If an allocation fails, returns false. The next wait() then pauses, so that the
+  /// thread does not repeat the call without a pause.
+  [[nodiscard]] bool attempt(function_ref<void()> what) noexcept;
   template <class Change>
   void count(Change&& change) {
     const std::lock_guard lock(mutex_);
@@ -160,7 +178,9 @@ class store_server {
   store_options options_;
   std::optional<steps<bringup::stream>> accepting_;
   std::list<store_session> sessions_;
-  std::size_t bytes_of_values_ = 0;  // bytes of the values of all groups
+  std::vector<pollfd> events_;           // of wait(), with room for all sessions
+  bool has_failed_to_allocate_ = false;  // since the last wait()
+  std::size_t bytes_of_values_ = 0;      // bytes of the values of all groups
   std::list<store_group> groups_;
   std::uint32_t admitted_ = 0;                // number of clients that have a group
   bool has_new_session_ = false;              // since the last wait()

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "tests/unit/loopback_listener.hpp"
+#include "tests/unit/net/failing_thread.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/base/fd.hpp"
 
@@ -86,6 +88,8 @@ TEST(etcd, rank_without_server_reports_the_server_and_the_last_attempt) {
   if (has_curl) expect_error(failed, "join on http://127.0.0.1:9 failed");
 }
 
+constexpr std::chrono::seconds bound{30};
+
 /// An etcd server with one key, which can lose answers.
 class false_etcd {
  public:
@@ -111,6 +115,12 @@ class false_etcd {
   [[nodiscard]] bool has_key_with_lease() {
     const std::lock_guard lock(mutex_);
     return lost_.empty() && revision_ != 0 && lease_ >= first_alive_;
+  }
+  /// Returns true after `count` more renewals of leases, or false after the bound of the test.
+  [[nodiscard]] bool wait_for_renewals(int count) {
+    std::unique_lock lock(mutex_);
+    return renewed_.wait_for(lock, bound,
+                             [&, until = renewals_ + count] { return renewals_ >= until; });
   }
   [[nodiscard]] net::membership rank_0() const {
     net::membership place;
@@ -159,6 +169,8 @@ class false_etcd {
   json answer(const std::string& path, const json& question) {
     if (path == "/v3/lease/grant") return {{"ID", std::to_string(next_lease_++)}};
     if (path == "/v3/lease/keepalive") {
+      ++renewals_;
+      renewed_.notify_all();
       const bool is_alive = std::stoull(question["ID"].get<std::string>()) >= first_alive_;
       return {{"result", {{"TTL", is_alive ? "10" : "0"}}}};
     }
@@ -178,6 +190,8 @@ class false_etcd {
 
   loopback_listener listener_;
   std::mutex mutex_;
+  std::condition_variable renewed_;
+  int renewals_ = 0;
   std::vector<std::string> lost_;
   std::uint64_t next_lease_ = 1;
   std::uint64_t first_alive_ = 1;
@@ -186,8 +200,6 @@ class false_etcd {
   std::uint64_t revision_ = 0;  // 0: no key
   std::thread thread_;
 };
-
-constexpr std::chrono::seconds bound{30};
 
 TEST(etcd, rank_0_joins_although_answers_are_lost) {
   false_etcd etcd;
@@ -212,6 +224,19 @@ TEST(etcd, key_whose_answer_was_lost_is_stored_with_the_next_lease) {
   if (!announced) return expect_error(announced, "was built without libcurl");
   EXPECT_TRUE(etcd.has_key_with_lease());
 }
+
+#ifdef VERBENA_FAILS_ALLOCATIONS
+TEST(etcd, thread_that_renews_the_lease_continues_after_a_failed_allocation) {
+  false_etcd etcd;
+  auto place = etcd.rank_0();
+  std::optional<net::store> own;
+  const auto announced = net::detail::meet_by_etcd(place, own, deadline::after(bound), {});
+  if (!announced) return expect_error(announced, "was built without libcurl");
+  failing_thread::arm("verbena-etcd", 1);
+  EXPECT_TRUE(etcd.wait_for_renewals(1));
+  EXPECT_TRUE(failing_thread::disarm());
+}
+#endif
 
 }  // namespace
 }  // namespace verbena::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operations on several channels and over rails, and the thread that accepts connections, if an
+// Operations on several channels and over rails, and the threads of a group and of a store, if an
 // allocation fails.
 #include <gtest/gtest.h>
 
@@ -12,8 +12,11 @@
 #include <cstdlib>
 #include <latch>
 #include <new>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,16 +24,15 @@
 #include "src/net/connection_message.hpp"
 #include "src/net/peer_connector.hpp"
 #include "src/net/rail_message.hpp"
+#include "tests/unit/net/failing_thread.hpp"
 #include "tests/unit/net/rails.hpp"
 #include "tests/unit/net/ranks.hpp"
 #include "verbena/base/log.hpp"
-#include "verbena/base/sanitizers.hpp"
 #include "verbena/bringup/stream.hpp"
 #include "verbena/net/multi_rail_channel.hpp"
 #include "verbena/sys/provider.hpp"
 
-// Sanitizers have their own operator new.
-#if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
+#ifdef VERBENA_FAILS_ALLOCATIONS
 
 namespace {
 // The next allocation of this number of bytes fails; 0: none.
@@ -40,7 +42,8 @@ thread_local int until_failure = 0;
 
 [[nodiscard]] bool must_fail(std::size_t size) noexcept {
   if (until_failure != 0 && --until_failure == 0) return true;
-  return size == failing_bytes && std::exchange(failing_bytes, 0) != 0;
+  if (size == failing_bytes && std::exchange(failing_bytes, 0) != 0) return true;
+  return verbena::test::failing_thread::must_fail();
 }
 }  // namespace
 
@@ -159,6 +162,87 @@ TEST(exhausted_memory, thread_that_accepts_connections_continues) {
     ASSERT_TRUE(is_answered) << "allocation " << count;
   }
   set_log_hook(nullptr);
+}
+
+/// Two ranks of a group that use each function of the store. After the first failure of a call,
+/// they disconnect.
+class users_of_store {
+ public:
+  users_of_store(const test_store& store, const std::string& name) {
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      auto made = net::store_client::connect(store.member(rank, 2, name), test_deadline());
+      if (!check(made)) return;
+      ranks_[rank].emplace(*std::move(made));
+    }
+    const auto part = bytes_of("part");
+    if (!check(ranks_[0]->publish("value", part, test_deadline())) ||
+        !check(ranks_[1]->find(0, "value", test_deadline())) ||
+        !both([&](auto& rank) { return rank.exchange("all", part, test_deadline()); }))
+      return;
+    // The find request ends because the other rank disconnects.
+    std::thread waiting([&] {
+      const auto found = ranks_[1]->find(0, "another value", test_deadline());
+      EXPECT_FALSE(found);
+      if (found.error().code() != ECONNABORTED) check(found);
+    });
+    ranks_[0].reset();
+    waiting.join();
+  }
+
+  /// Returns true if each call has succeeded.
+  [[nodiscard]] bool have_succeeded() const { return has_succeeded_; }
+  /// Returns true if an error states that the store had no memory.
+  [[nodiscard]] bool know_the_cause() const { return knows_cause_; }
+
+ private:
+  template <class Result>
+  bool check(const Result& of) {
+    if (of) return true;
+    has_succeeded_ = false;
+    // A timeout means that the store has not answered.
+    EXPECT_NE(of.error().kind(), error_kind::timed_out) << of.error().message();
+    if (of.error().message().find("the store had no memory") != std::string::npos)
+      knows_cause_ = true;
+    return false;
+  }
+  template <class Call>
+  bool both(Call&& call) {
+    bool is_first_done = false;
+    std::thread first([&] { is_first_done = check(call(*ranks_[0])); });
+    const bool is_second_done = check(call(*ranks_[1]));
+    first.join();
+    return is_first_done && is_second_done;
+  }
+
+  std::array<std::optional<net::store_client>, 2> ranks_;
+  std::atomic<bool> has_succeeded_ = true;
+  std::atomic<bool> knows_cause_ = false;
+};
+
+// In each round, another allocation of the thread of the store fails.
+TEST(exhausted_memory, store_closes_one_client_and_serves_the_others) {
+  const test_store store;
+  std::vector<net::store_client> others;
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    others.push_back(connect_client(store.member(rank, 2, "others")));
+  int causes = 0;
+  int failures = 0;
+  bool has_failed = true;
+  for (int count = 1; has_failed; ++count) {
+    ASSERT_LT(count, 5000);
+    failing_thread::arm("verbena-store", count);
+    const users_of_store users(store, "group " + std::to_string(count));
+    has_failed = failing_thread::disarm();
+    EXPECT_TRUE(has_failed || users.have_succeeded());
+    causes += users.know_the_cause() ? 1 : 0;
+    failures += users.have_succeeded() ? 0 : 1;
+    for_each_rank(2, [&](std::uint32_t rank) {
+      const auto done = others[rank].exchange("others", bytes_of("x"), test_deadline());
+      EXPECT_TRUE(done) << "allocation " << count << ": " << done.error().message();
+    });
+  }
+  EXPECT_GT(causes, 0);
+  EXPECT_GT(failures, 0);
 }
 
 /// Requests of the second rail do not complete until a queue pair is moved to the error state

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 
 #include <array>
 #include <cerrno>
@@ -242,8 +243,8 @@ result<address> peer_address_of(int socket) {
 }
 
 bool has_bytes(int socket) noexcept {
-  std::byte first{};
-  return ::recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  int count = 0;
+  return ::ioctl(socket, FIONREAD, &count) == 0 && count > 0;
 }
 
 void set_no_delay(int socket) noexcept {
@@ -252,7 +253,7 @@ void set_no_delay(int socket) noexcept {
                sizeof on);  // a failure only delays messages
 }
 
-void detect_failed_host(int socket) noexcept {
+void probe_idle_host(int socket) noexcept {
   const auto set = [socket](int level, int name, int value) {
     ::setsockopt(socket, level, name, &value, sizeof value);
   };
@@ -260,8 +261,13 @@ void detect_failed_host(int socket) noexcept {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 25'000);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+void detect_failed_host(int socket) noexcept {
+  probe_idle_host(socket);
+  const int milliseconds = 25'000;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -48,12 +48,17 @@ enum class resolve_for { connecting, listening };
 [[nodiscard]] result<address> local_address_of(int socket);
 [[nodiscard]] result<address> peer_address_of(int socket);
 
-/// Returns true if a byte can be received without blocking.
+/// Returns true if a byte can be received without blocking. Keeps an error of the socket for the
+/// next call, unlike recv(2) with MSG_PEEK.
 [[nodiscard]] bool has_bytes(int socket) noexcept;
 /// Sends small messages without delay (TCP_NODELAY).
 void set_no_delay(int socket) noexcept;
+/// Ends a TCP connection 25 s after the host of the peer failed, if all bytes that this side has
+/// sent were acknowledged before (SO_KEEPALIVE). No effect on other sockets.
+void probe_idle_host(int socket) noexcept;
 /// Ends a TCP connection 25 s after the host of the peer failed, also if this side sends nothing
-/// (SO_KEEPALIVE, TCP_USER_TIMEOUT). No effect on other sockets.
+/// (SO_KEEPALIVE, TCP_USER_TIMEOUT). Also ends it if the peer does not read for 25 s while bytes of
+/// this side wait for room in the receive buffer of the peer. No effect on other sockets.
 void detect_failed_host(int socket) noexcept;
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -26,6 +26,8 @@ constexpr std::chrono::milliseconds time_for_last{100};
 // The time limit for the greeting of a store after the end of a connection.
 constexpr std::chrono::seconds time_to_greet{2};
 constexpr std::chrono::seconds time_between_greetings{2};
+// A host without an answer for this time has failed: that of detect_failed_host().
+constexpr std::chrono::seconds time_of_silence{25};
 
 // Receives the next message. If the deadline passes, returns nullopt. The rest of the message is
 // received by later calls, at any time, so the connection remains usable.
@@ -82,15 +84,26 @@ void receive_last(store_link& link) {
   }
 }
 
+// Returns true if TCP has received no packet of the host, or the network reports that no route to
+// the host exists.
+bool is_of_silent_host(const error& why) {
+  return why.kind() == error_kind::os &&
+         (why.code() == ETIMEDOUT || why.code() == EHOSTUNREACH || why.code() == ENETUNREACH);
+}
+
 // Returns whether a store runs, according to another connection to it.
-store_state state_after(const result<bringup::stream>& greeted) {
+store_state state_after(const result<bringup::stream>& greeted, store_link& link) {
   if (greeted) return store_state::runs;
   const error& why = greeted.error();
-  // A process that does not run accepts no connections: the host refuses or resets them. If the
-  // deadline passed, the store was too slow, or the host does not answer.
+  // A process that does not run accepts no connections: the host refuses or resets them.
   if (why.kind() == error_kind::os && (why.code() == ECONNREFUSED || why.code() == ECONNRESET))
     return store_state::ended;
-  return store_state::unknown;
+  if (!is_of_silent_host(why) && why.call() != "connect") {
+    // The kernel of the host has accepted the connection, but the store was too slow, or its
+    // process is stopped.
+    link.silent_at = deadline::after(time_of_silence);
+  }
+  return link.silent_at.expired() ? store_state::silent : store_state::unknown;
 }
 
 // Connects to the store again until the deadline, or, if it passes, continues in the next call.
@@ -102,7 +115,7 @@ void continue_greeting(store_link& link, deadline until) {
                                   [&] { link.greeting.reset(); });
     if (greeted) {
       link.greeting.reset();
-      link.conclude(state_after(*greeted));
+      link.conclude(state_after(*greeted, link));
       link.next_greeting = link.state == store_state::unknown
                                ? deadline::after(time_between_greetings)
                                : deadline::never();
@@ -168,6 +181,13 @@ std::string to_text(const membership& who) {
                           : fmt::format("rank {} of group {}", who.rank, who.name);
 }
 
+store_link::store_link(bringup::stream with, const membership& of)
+    : stream(std::move(with)), who(of), address(of.store) {
+  // The socket has no peer any more after some failures.
+  if (auto peer = bringup::detail::peer_address_of(stream.fd())) address = *std::move(peer);
+  bringup::detail::detect_failed_host(stream.fd());
+}
+
 result<bool> store_link::take_news(const store_message& from) {
   if (const auto* const reply = std::get_if<store_reply>(&from.what))
     return reply->number == 0 || reply->number != awaited;
@@ -227,12 +247,20 @@ void store_link::begin_receive() {
 
 void store_link::conclude(store_state found) {
   state = found;
-  if (state == store_state::ended && who.host == store_host::rank_0) add(0, departed);
+  const bool has_ended = state == store_state::ended || state == store_state::silent;
+  if (has_ended && who.host == store_host::rank_0) add(0, departed);
 }
 
 error store_link::lose(error why) {
   failure = why;
+  if (is_of_silent_host(why) && is_admitted) {
+    // The store may run: TCP also ends a connection whose peer does not read for this time.
+    silent_at = deadline::after(std::chrono::seconds(0));
+    begin_greeting();
+    return why;
+  }
   if (why.code() != ECONNRESET || is_in_message) return why;
+  silent_at = deadline::after(time_of_silence);
   if (is_admitted) {
     // The store sends no reason to a rank that has left earlier messages unread.
     begin_greeting();
@@ -243,9 +271,7 @@ error store_link::lose(error why) {
 }
 
 void store_link::begin_greeting() {
-  const auto at = bringup::detail::peer_address_of(stream.fd());
-  greeting.emplace(
-      bringup::stream::connect_in_steps(at ? *at : who.store, deadline::after(time_to_greet)));
+  greeting.emplace(bringup::stream::connect_in_steps(address, deadline::after(time_to_greet)));
 }
 
 error explain_failure(std::string_view call, const store_link& link) {
@@ -267,6 +293,17 @@ error explain_failure(std::string_view call, const store_link& link) {
           "of the group more often, or raise store_options::max_unread_bytes or unread_timeout of "
           "the store; a new process of this rank can call group::rejoin()",
           at);
+    if (link.state == store_state::silent)
+      return fmt::format(
+          "the connection to the store at {} has ended, because its host{} has not answered for "
+          "{} s or more: the host has probably failed, or is not reachable any more; check the "
+          "host and the network{}",
+          at, link.who.host == store_host::rank_0 ? ", that of rank 0," : "",
+          time_of_silence.count(),
+          link.who.host == store_host::rank_0
+              ? "; rank 0 counts as departed; to continue without rank 0, use a separate store "
+                "(verbena launch or verbena store)"
+              : "");
     if (link.state != store_state::ended && why.code() == ECONNRESET)
       return fmt::format(
           "the connection to the store at {} has ended, but another connection was neither greeted "

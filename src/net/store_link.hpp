@@ -51,9 +51,10 @@ struct abandoned_request {
 
 /// The state of a store after it has closed a connection.
 enum class store_state : std::uint8_t {
-  unknown,  ///< its host has not answered in time, or it was not checked
+  unknown,  ///< it has not answered in time, or it was not checked
   runs,     ///< it greets another connection
-  ended     ///< its host refuses another connection
+  ended,    ///< its host refuses another connection
+  silent    ///< its host has answered no packet for about 25 s
 };
 
 /// The connection to a store. Must not be moved while a receive is in progress.
@@ -62,7 +63,7 @@ enum class store_state : std::uint8_t {
 /// connection remains usable. The store closes a connection that sends a message before the answer
 /// to an exchange or agreement. Therefore the next request waits for an abandoned answer.
 struct store_link {
-  store_link(bringup::stream with, const membership& of) : stream(std::move(with)), who(of) {}
+  store_link(bringup::stream with, const membership& of);
 
   /// Handles a message of the store. Returns true for news about ranks, and for answers that no
   /// call waits for. Returns false if the message is an answer that this rank waits for, or the
@@ -80,13 +81,14 @@ struct store_link {
   /// Records that the connection has failed, and returns the error. If the store has closed the
   /// connection between two messages and without a reason, it has probably ended: begins to connect
   /// to it again, for at most 2 s, to check whether it still runs. Later calls continue this
-  /// without blocking, or until their deadlines, and repeat it while there is no answer. Other
-  /// errors are those of the network, of time limits and of the protocol.
+  /// without blocking, or until their deadlines, and repeat it while there is no answer. If TCP has
+  /// ended the connection because the host of the store did not answer for 25 s, begins this too.
+  /// Other errors are those of the network, of time limits and of the protocol.
   [[nodiscard]] error lose(error why);
   /// Begins the check.
   void begin_greeting();
-  /// Records the result of the check. If rank 0 has the store and the store has ended, records that
-  /// rank 0 has left.
+  /// Records the result of the check. If rank 0 has the store, and the store has ended or its host
+  /// is silent, records that rank 0 has left.
   void conclude(store_state found);
 
   /// Applies the limit of the store to messages in both directions.
@@ -98,6 +100,7 @@ struct store_link {
 
   bringup::stream stream;
   membership who;
+  bringup::address address;  // of the store
   std::size_t max_message_bytes = store_client::max_message_bytes;
   std::optional<steps<blob>> receiving;  // a message that is not complete yet
   bool is_in_message = false;            // a part of that message has arrived
@@ -117,7 +120,8 @@ struct store_link {
   store_state state = store_state::unknown;        // after the store has closed the connection
   std::optional<steps<bringup::stream>> greeting;  // the check whether it runs
   deadline next_greeting = deadline::never();      // after a check without an answer
-  bool has_rank_0 = true;                          // rank 0 is a member
+  deadline silent_at = deadline::never();  // its host is silent if it answers no check until then
+  bool has_rank_0 = true;                  // rank 0 is a member
 };
 
 /// Returns the error of a call after the connection has failed: with the process that has the

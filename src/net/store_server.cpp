@@ -131,6 +131,8 @@ void store_server::accept() {
         events_.capacity() < needed)
       events_.reserve(2 * needed);
     sessions_.emplace_back(**std::move(accepted), options_.listener);
+    // Without TCP_USER_TIMEOUT: a rank may leave an answer unread for any time.
+    bringup::detail::probe_idle_host(sessions_.back().stream.fd());
   }
 }
 

@@ -66,8 +66,10 @@ struct store_statistics {
 
 /// A store, which serves groups until it is destroyed.
 ///
-/// A client that sends invalid data, is slow or disconnects does not delay other groups. If a rank
-/// closes its connection, the exchanges of its group fail with an error that names the rank.
+/// A client that sends invalid data, is slow or disconnects does not delay other groups. If memory
+/// for a request is not available, only its client is closed. If a rank closes its connection, or
+/// its host does not answer for 25 s, the exchanges of its group fail with an error that names the
+/// rank.
 ///
 /// The store runs on its own thread, which blocks all signals and sleeps while there is no work.
 /// The destructor stops the thread; it waits at most 2 s for replies in progress.

@@ -120,8 +120,9 @@ class store_client {
 
   /// Returns the ranks that have ended or left the group, in the order in which the store detected
   /// it. Receives pending messages of the store without blocking. If rank 0 has the store and ends,
-  /// the last element is 0. If a separate store ends, later departures are not reported. The span
-  /// is valid until the next call of a member function. Allocates if the store has sent a message.
+  /// or its host does not answer for about 30 s, the last element is 0. If a separate store ends,
+  /// later departures are not reported. The span is valid until the next call of a member function.
+  /// Allocates if the store has sent a message.
   [[nodiscard]] std::span<const std::uint32_t> departed();
 
   /// Returns the ranks whose new processes wait in group::rejoin(). Blocking, allocation and

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Addresses of one port that are bound by several processes: the errno of rdma_bind_addr, and which
 // process a connection reaches. The managers stand for processes.
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,6 +53,11 @@ std::pair<address, endpoint_options> read(const std::string& text, std::uint16_t
   if (text.find('*') != std::string::npos) return {any(family, port), options};
   if (family == address_family::ipv6) return {with_port(loopback_of(family), port), options};
   return {ipv4(text == "4'" ? 2 : 1, port), options};
+}
+
+TEST(addresses, loopback_of_ipv6_is_that_of_the_system) {
+  const address made = loopback_of(address_family::ipv6);
+  EXPECT_EQ(std::memcmp(made.bytes.data(), &in6addr_loopback, sizeof in6addr_loopback), 0);
 }
 
 class bound_twice : public ::testing::TestWithParam<bound_case> {};

@@ -4,6 +4,7 @@
 #include <net/if.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <optional>
 #include <span>
@@ -11,6 +12,12 @@
 #include "softdev/wire/socket/udp_socket.hpp"
 
 namespace verbena::softdev {
+namespace {
+
+/// Returns whether a look-up failed with `code` because there is no such interface.
+bool is_without_interface(int code) noexcept { return code == ENXIO || code == ENODEV; }
+
+}  // namespace
 
 std::optional<address_prefix> address_prefix::from_text(const std::string& text) {
   const std::size_t slash = std::min(text.find('/'), text.size());
@@ -84,27 +91,41 @@ std::vector<std::uint32_t> permitted_addresses::listed_interfaces() const {
 }
 
 bool permitted_addresses::permits(const gid_entry& own) const noexcept {
+  return find_permission(own).value_or(false);
+}
+
+/// Returns nullopt if the kernel cannot be asked now, for example because the process has no free
+/// descriptor.
+std::optional<bool> permitted_addresses::find_permission(const gid_entry& own) const noexcept {
   if (contains(own.gid)) return true;
   if (interfaces_.empty()) return false;
   std::array<char, IF_NAMESIZE> name{};
-  return ::if_indextoname(own.interface_index, name.data()) != nullptr &&
-         std::ranges::find(interfaces_, name.data()) != interfaces_.end();
+  if (::if_indextoname(own.interface_index, name.data()) != nullptr)
+    return std::ranges::find(interfaces_, name.data()) != interfaces_.end();
+  return is_without_interface(errno) ? std::optional(false) : std::nullopt;
 }
 
-/// Reads the permitted addresses from the GID table, if the table has changed.
+/// Reads the permitted addresses from the GID table, if the table has changed. If the kernel cannot
+/// be asked for all of them, they are read again in the next call.
 void permitted_addresses::read_table() noexcept {
   // The version first: a change in between is read at the next call.
   const std::uint64_t now = gids_.version();
   if (now == version_) return;
-  version_ = now;
+  bool complete = true;
   count_ = 0;
   for (const gid_entry& each : gids_.all()) {
-    if (each.empty() || !permits(each)) continue;
+    if (each.empty()) continue;
+    const std::optional<bool> permitted = find_permission(each);
+    complete = complete && permitted.has_value();
+    if (!permitted.value_or(false)) continue;
     receiving_[count_] = each.gid;
     receiving_at_[count_++] = each.interface_index;
   }
-  for (std::size_t i = 0; i < interfaces_.size(); ++i)
+  for (std::size_t i = 0; i < interfaces_.size(); ++i) {
     indexes_[i] = ::if_nametoindex(interfaces_[i].c_str());
+    complete = complete && (indexes_[i] != 0 || is_without_interface(errno));
+  }
+  if (complete) version_ = now;
 }
 
 bool permitted_addresses::receives_groups_at(std::uint32_t interface) noexcept {

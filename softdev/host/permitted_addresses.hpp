@@ -63,6 +63,7 @@ class permitted_addresses final : public wire::own_addresses {
       const wire::network_address& own) const noexcept override;
 
  private:
+  [[nodiscard]] std::optional<bool> find_permission(const gid_entry& own) const noexcept;
   void read_table() noexcept;
 
   const gid_table& gids_;

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/unit/softdev/host/full_descriptor_table.hpp"
+
 namespace verbena::softdev {
 namespace {
 
@@ -130,6 +132,17 @@ TEST(permitted_addresses, changes_of_the_table_are_followed) {
   EXPECT_TRUE(all.receives(ipv4(2).gid, 7));
   table.move();
   EXPECT_TRUE(all.receives(ipv4(2).gid, 7));
+}
+
+TEST(permitted_addresses, interfaces_are_looked_up_again_after_a_lack_of_descriptors) {
+  const std::uint32_t loopback = if_nametoindex("lo");
+  gid_table table(std::vector{ipv4(3, loopback)});
+  permitted_addresses some({"lo"}, table);
+  {
+    const full_descriptor_table full;
+    EXPECT_FALSE(some.receives(ipv4(3).gid, loopback));
+  }
+  EXPECT_TRUE(some.receives(ipv4(3).gid, loopback));
 }
 
 }  // namespace

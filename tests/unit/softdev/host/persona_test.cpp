@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "softdev/host/settings.hpp"
 #include "softdev/host/soft_adapter.hpp"
 #include "softdev/wire/socket/udp_socket.hpp"
+#include "tests/unit/softdev/host/full_descriptor_table.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::softdev {
@@ -95,24 +95,6 @@ TEST(persona, infiniband_port_has_a_lid_and_a_gid_from_its_guid) {
   EXPECT_LE(first.pkeys.size(), port_state::max_pkeys);
   EXPECT_EQ(describe_host().lid, 0);
 }
-
-/// While it exists, the process cannot open descriptors.
-class full_descriptor_table {
- public:
-  full_descriptor_table() {
-    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    const int lowest = ::dup(STDERR_FILENO);
-    ::close(lowest);
-    const rlimit full{static_cast<rlim_t>(lowest), before_.rlim_max};
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &full), 0);
-  }
-  ~full_descriptor_table() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
-  full_descriptor_table(const full_descriptor_table&) = delete;
-  full_descriptor_table& operator=(const full_descriptor_table&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 TEST(soft_adapter, addresses_that_cannot_be_read_remain_in_the_table) {
   soft_adapter adapter(describe_host(), {});

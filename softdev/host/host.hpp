@@ -153,7 +153,10 @@ class host final : private engine_observer, private progress_work {
     link_->sleeper().announce_awake();
     if (wire_) wire_->disarm();
   }
-  void watched() noexcept override { adapter_.addresses_changed(); }
+  void watched() noexcept override {
+    adapter_.addresses_changed();
+    wire_access_.addresses_changed();
+  }
   struct published {
     registered_region region;
     bool visible = false;  ///< the public table had room

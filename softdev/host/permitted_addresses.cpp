@@ -83,10 +83,15 @@ bool permitted_addresses::contains(const wire::network_address& own) const noexc
                      addresses_, [&](const address_prefix& each) { return each.contains(own); });
 }
 
-std::vector<std::uint32_t> permitted_addresses::listed_interfaces() const {
+std::optional<std::vector<std::uint32_t>> permitted_addresses::listed_interfaces() const {
   std::vector<std::uint32_t> found;
-  for (const std::string& each : interfaces_)
-    if (const unsigned index = ::if_nametoindex(each.c_str()); index != 0) found.push_back(index);
+  for (const std::string& each : interfaces_) {
+    const unsigned index = ::if_nametoindex(each.c_str());
+    if (index != 0)
+      found.push_back(index);
+    else if (!is_without_interface(errno))
+      return std::nullopt;
+  }
   return found;
 }
 

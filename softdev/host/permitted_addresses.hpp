@@ -47,8 +47,9 @@ class permitted_addresses final : public wire::own_addresses {
   /// Returns whether the setting contains the address itself, its prefix or all addresses. Packets
   /// to such an address may arrive at any interface.
   [[nodiscard]] bool contains(const wire::network_address& own) const noexcept;
-  /// Returns the indexes of the interfaces that the setting contains. Asks the kernel. Allocates.
-  [[nodiscard]] std::vector<std::uint32_t> listed_interfaces() const;
+  /// Returns the indexes of the interfaces that the setting contains. Returns nullopt if the kernel
+  /// cannot be asked now, for example because the process has no free descriptor. Allocates.
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> listed_interfaces() const;
   /// Returns whether packets to `own` may arrive at `interface`. `own` must be in the GID table and
   /// permitted. Unless the setting contains the address itself, the interface must be in the
   /// setting, or loopback. Reads the table again if it has changed.

@@ -9,6 +9,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "softdev/core/engine.hpp"
 #include "softdev/host/warn_once.hpp"
@@ -65,6 +67,12 @@ bool is_address_of_interface(const gid_entry& own) {
   return wire::find_route_mtu(
              {.source = own.gid, .destination = own.gid, .interface = own.interface_index})
       .has_value();
+}
+
+void warn_of_group(const std::optional<error>& failure) {
+  if (failure)
+    warn_once("soft0: datagrams of other hosts to a multicast group do not arrive: " +
+              failure->message());
 }
 
 failing_call modification_of(const queue_pair& which) {
@@ -138,7 +146,8 @@ result<void> wire_access::connect(queue_pair& which, const wire_address& address
                                "; use a smaller path MTU, or a larger MTU of the interfaces");
   // The indexes of interfaces may have changed since the last connection.
   const bool by_address = own_.contains(address.own.gid);
-  if (!by_address) path_->permit_interfaces(own_.listed_interfaces());
+  if (auto listed = by_address ? std::nullopt : own_.listed_interfaces())
+    path_->permit_interfaces(*std::move(listed));
   return path_->connect(which, {.own = address.own.gid,
                                 .peer = address.peer,
                                 .arrival = by_address ? wire::arrival::any_interface
@@ -195,27 +204,62 @@ std::uint8_t wire_access::find_group_mtu(const wire_address& address) const {
   return largest_mtu_code(address.peer, mtu_of(interface_name(address.own.interface_index)));
 }
 
-void wire_access::join_group(const gid_bytes& group) {
-  if (!on() || groups_.contains(group)) return;
-  const auto failed = [&](const error& why) {
-    warn_once("soft0: datagrams of other hosts to a multicast group do not arrive: " +
-              why.message());
-  };
+/// Joins a group at all interfaces. Sets `failure` to the last error. Returns nullopt if this host
+/// could not join the group at any of them.
+std::optional<wire::group_socket> wire_access::open_group(const gid_bytes& group,
+                                                          std::optional<error>& failure) const {
   auto socket = wire::group_socket::open(group);
-  if (!socket) return failed(socket.error());
-  for (const std::uint32_t each : own_.interfaces_for_groups(wire::is_ipv4(group))) {
-    const int code = socket->join(each);
-    if (code != 0)
-      failed(error::from_errno(code, "setsockopt",
-                               "group " + wire::to_text(group) + " at " + interface_name(each),
-                               code == ENOBUFS ? "the limit of the kernel is reached; raise "
-                                                 "net.ipv4.igmp_max_memberships"
-                                               : ""));
+  if (!socket) {
+    failure = std::move(socket).error();
+    return std::nullopt;
   }
-  groups_.emplace(group, *std::move(socket));
+  const auto interfaces = own_.interfaces_for_groups(wire::is_ipv4(group));
+  bool is_member = interfaces.empty();
+  for (const std::uint32_t each : interfaces) {
+    const int code = socket->join(each);
+    is_member |= code == 0;
+    if (code != 0)
+      failure = error::from_errno(code, "setsockopt",
+                                  "group " + wire::to_text(group) + " at " + interface_name(each),
+                                  code == ENOBUFS ? "the limit of the kernel is reached; raise "
+                                                    "net.ipv4.igmp_max_memberships"
+                                                  : "");
+  }
+  if (!is_member) return std::nullopt;
+  return *std::move(socket);
 }
 
-void wire_access::leave_group(const gid_bytes& group) { groups_.erase(group); }
+void wire_access::join_group(const gid_bytes& group) {
+  if (!on()) return;
+  std::optional<error> failure;
+  {
+    const std::lock_guard lock(changes_);
+    auto& membership = groups_[group];
+    if (!membership) membership = open_group(group, failure);
+  }
+  warn_of_group(failure);  // without the lock, because the log hook may use the device
+}
+
+void wire_access::addresses_changed() noexcept {
+  if (!on()) return;
+  try {
+    if (auto listed = own_.listed_interfaces()) path_->permit_interfaces(*std::move(listed));
+    std::optional<error> failure;
+    {
+      const std::lock_guard lock(changes_);
+      // The new memberships begin before the old ones end.
+      for (auto& [group, membership] : groups_)
+        if (auto renewed = open_group(group, failure)) membership = std::move(renewed);
+    }
+    warn_of_group(failure);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void wire_access::leave_group(const gid_bytes& group) {
+  const std::lock_guard lock(changes_);
+  groups_.erase(group);
+}
 
 std::uint32_t wire_access::largest_payload(const gid_table::entries& gids) const {
   std::uint8_t code = most_mtu_code;

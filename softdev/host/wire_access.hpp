@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -89,9 +90,13 @@ class wire_access {
   /// interface, or the group is of the other version of IP.
   [[nodiscard]] std::uint8_t find_group_mtu(const wire_address& address) const;
   /// Begin and end the reception of datagrams to a group from other hosts. A failure is logged. Do
-  /// nothing if the wire is off. One thread at a time.
+  /// nothing if the wire is off.
   void join_group(const gid_bytes& group);
   void leave_group(const gid_bytes& group);
+  /// Follows a change of addresses or interfaces of the host, after the change of the GID table:
+  /// permits packets at the interfaces that the setting contains, and joins the groups at the
+  /// interfaces that have permitted addresses now. Asks the kernel. Allocates.
+  void addresses_changed() noexcept;
   /// Returns the largest path MTU that all interfaces with a permitted GID have room for: 256 to
   /// 4096 bytes of payload. Asks the kernel.
   [[nodiscard]] std::uint32_t largest_payload(const gid_table::entries& gids) const;
@@ -100,6 +105,8 @@ class wire_access {
   [[nodiscard]] std::uint32_t overhead(const wire::network_address& peer) const noexcept;
   [[nodiscard]] std::uint8_t largest_mtu_code(const wire::network_address& peer,
                                               std::uint32_t route_mtu) const noexcept;
+  [[nodiscard]] std::optional<wire::group_socket> open_group(const gid_bytes& group,
+                                                             std::optional<error>& failure) const;
   [[nodiscard]] static bool is_host_address(const gid_bytes& which) noexcept;
   [[nodiscard]] result<std::uint32_t> find_route(const failing_call& by,
                                                  const wire_address& address) const;
@@ -107,7 +114,9 @@ class wire_access {
   permitted_addresses own_;
   const std::uint32_t trailer_bytes_;  ///< behind each packet
   const bool forced_;
-  std::map<gid_bytes, wire::group_socket> groups_;
+  std::mutex changes_;  ///< guards groups_
+  /// The memberships; nullopt after a failure.
+  std::map<gid_bytes, std::optional<wire::group_socket>> groups_;
   wire::wire_path* path_ = nullptr;
 };
 

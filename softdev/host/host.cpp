@@ -200,12 +200,17 @@ remote_path& host::outward() noexcept {
 
 void host::handle(process_event what) noexcept {
   if (!wire_) return;
-  if (what == process_event::fork_in_child) return wire_->abandon_after_fork();
+  if (what == process_event::fork_in_child) {
+    wire_access_.abandon_after_fork();
+    return wire_->abandon_after_fork();
+  }
   if (!usable()) return;  // a child of fork that has not opened the device
   switch (what) {
     case process_event::before_fork:
+      wire_access_.prepare_fork();
       return wire_->prepare_fork();
     case process_event::fork_in_parent:
+      wire_access_.continue_after_fork();
       return wire_->continue_after_fork();
     case process_event::exit:
       return wire_->flush_before_exit();

@@ -261,6 +261,12 @@ void wire_access::leave_group(const gid_bytes& group) {
   groups_.erase(group);
 }
 
+void wire_access::abandon_after_fork() noexcept {
+  if (fork_lock_)
+    for (auto& [group, socket] : groups_) socket.reset();
+  continue_after_fork();
+}
+
 std::uint32_t wire_access::largest_payload(const gid_table::entries& gids) const {
   std::uint8_t code = most_mtu_code;
   // Every interface has a link-local address, even if it does not lead to other hosts.

@@ -97,6 +97,13 @@ class wire_access {
   /// permits packets at the interfaces that the setting contains, and joins the groups at the
   /// interfaces that have permitted addresses now. Asks the kernel. Allocates.
   void addresses_changed() noexcept;
+  // The next three functions are called by fork handlers, one fork at a time. They do not block.
+  void prepare_fork() noexcept { fork_lock_ = std::unique_lock(changes_, std::try_to_lock); }
+  void continue_after_fork() noexcept { fork_lock_ = {}; }
+  /// In the child: closes the sockets of the groups, because the child would remain a member. Does
+  /// not free memory. If another thread of the parent was joining or leaving a group, the child
+  /// keeps them.
+  void abandon_after_fork() noexcept;
   /// Returns the largest path MTU that all interfaces with a permitted GID have room for: 256 to
   /// 4096 bytes of payload. Asks the kernel.
   [[nodiscard]] std::uint32_t largest_payload(const gid_table::entries& gids) const;
@@ -117,6 +124,7 @@ class wire_access {
   std::mutex changes_;  ///< guards groups_
   /// The memberships; nullopt after a failure.
   std::map<gid_bytes, std::optional<wire::group_socket>> groups_;
+  std::unique_lock<std::mutex> fork_lock_;
   wire::wire_path* path_ = nullptr;
 };
 

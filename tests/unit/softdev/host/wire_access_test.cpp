@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <net/if.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -17,6 +21,11 @@ namespace {
 
 constexpr gid_bytes group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 9, 9, 1};
 constexpr gid_bytes other_group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 9, 9, 2};
+
+std::ptrdiff_t count_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
+}
 
 /// A process with the wire, which has opened no socket.
 class wire_access_process : public ::testing::Test {
@@ -64,6 +73,25 @@ TEST_F(wire_access_process, groups_are_joined_at_the_interface_of_a_new_address)
   EXPECT_TRUE(is_member());
   access.leave_group(group);
   EXPECT_FALSE(is_member());
+}
+
+TEST_F(wire_access_process, child_of_fork_is_not_a_member_of_groups) {
+  access.join_group(group);
+  access.join_group(other_group);
+  access.prepare_fork();
+  const std::ptrdiff_t before = count_descriptors();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    access.abandon_after_fork();
+    ::_exit(count_descriptors() == before - 2 ? 0 : 1);
+  }
+  access.continue_after_fork();
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(count_descriptors(), before);
+  access.leave_group(other_group);
+  EXPECT_EQ(count_descriptors(), before - 1);
 }
 
 }  // namespace

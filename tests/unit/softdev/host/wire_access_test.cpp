@@ -19,7 +19,7 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr gid_bytes group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 9, 9, 1};
+constexpr gid_bytes joined_group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 9, 9, 1};
 constexpr gid_bytes other_group{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 9, 9, 2};
 
 std::ptrdiff_t count_descriptors() {
@@ -62,7 +62,7 @@ bool is_member() {
 TEST_F(wire_access_process, groups_are_joined_at_the_interface_of_a_new_address) {
   const std::uint32_t interface = find_interface();
   if (interface == 0) GTEST_SKIP() << "no interface can join groups";
-  access.join_group(group);
+  access.join_group(joined_group);
   EXPECT_FALSE(is_member());
   const gid_entry own{.gid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 1},
                       .interface_index = interface};
@@ -71,12 +71,12 @@ TEST_F(wire_access_process, groups_are_joined_at_the_interface_of_a_new_address)
   EXPECT_TRUE(is_member());
   access.addresses_changed();
   EXPECT_TRUE(is_member());
-  access.leave_group(group);
+  access.leave_group(joined_group);
   EXPECT_FALSE(is_member());
 }
 
 TEST_F(wire_access_process, child_of_fork_is_not_a_member_of_groups) {
-  access.join_group(group);
+  access.join_group(joined_group);
   access.join_group(other_group);
   access.prepare_fork();
   const std::ptrdiff_t before = count_descriptors();

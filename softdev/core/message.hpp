@@ -23,7 +23,8 @@ struct datagram_origin {
 /// A request as the responder sees it, without its payload.
 struct message {
   softdev::opcode opcode = opcode::send;
-  bool solicited = false;
+  bool solicited : 1 = false;
+  bool signaled : 1 = false;  ///< the requester adds a completion when it succeeds
   /// Counts the requester's attempts. Answers repeat it, so that late answers are recognized.
   std::uint16_t attempt = 0;
   std::uint16_t pkey = default_partition;  ///< the requester's P_Key

@@ -101,6 +101,7 @@ requester::local_refusal requester::prepare(std::uint64_t index, outgoing_reques
   entry.byte_count = static_cast<std::uint32_t>(length);
   what.opcode = request.opcode;
   what.solicited = request.flags.contains(send_flag::solicited);
+  what.signaled = signals_all_ || request.flags.contains(send_flag::signaled);
   what.psn = entry.psn;
   what.immediate = request.immediate;
   what.length = entry.byte_count;

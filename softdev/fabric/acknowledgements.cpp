@@ -3,6 +3,8 @@
 
 #include <mutex>
 
+#include "softdev/fabric/connection.hpp"
+
 namespace verbena::softdev {
 namespace {
 
@@ -12,31 +14,39 @@ fragment_header address_of(const message& what) noexcept {
   return {what.source_qpn, what.destination_qpn, what.psn, what.attempt, 0};
 }
 
-enum class announcement : std::uint8_t { now, later };
-
-bool send_record(peer& to, const fragment_header& address, const response& outcome,
-                 announcement when = announcement::now) noexcept {
-  const auto lock = to.lock_sends();
+/// Puts an answer into the ring. The caller holds the lock of the sends and announces it.
+bool put_record(peer& to, const fragment_header& address, const response& outcome) noexcept {
   const auto record = to.try_reserve(type::answer, answer_bytes(outcome));
-  const bool fits = record.status == ring_status::ok;
-  if (fits) {
-    std::span<std::byte> room = record.payload;
-    put_answer(room, address, outcome);
-    to.commit();
-  }
-  if (when == announcement::now) to.announce();
-  return fits;
+  if (record.status != ring_status::ok) return false;
+  std::span<std::byte> room = record.payload;
+  put_answer(room, address, outcome);
+  to.commit();
+  return true;
 }
 
-/// Sends an acknowledgement that is due. The lock of the acknowledgements is held.
-bool send_due(peer& to, const fragment_header& address, announcement when) noexcept {
-  return to.state() != peer_state::paired || send_record(to, address, {}, when);
+/// Signals the completion channel of the queue pair `requester`, once per arming, if its send
+/// completion queue is armed. Its acknowledgement was announced before. Returns false if the
+/// progress thread of the peer must be woken instead.
+bool signal_requester(peer& to, std::uint32_t requester) noexcept {
+  const completion_queue_line* const line = to.segment().send_queue_of(requester);
+  if (line == nullptr) return true;  // no thread sleeps until there is a completion
+  const std::uint32_t word = line->arm.load(std::memory_order_seq_cst);
+  if (arm_state_of(word) != arm_state::any) return true;
+  const std::uint64_t mark = mark_of(*line, word);
+  if (to.signalled_by_answer.load(std::memory_order_relaxed) == mark) return true;
+  const std::uint32_t channel = line->channel.load(std::memory_order_relaxed);
+  if (channel == 0 || !to.signal_channel(channel)) return false;
+  to.signalled_by_answer.store(mark, std::memory_order_release);
+  return true;
 }
 
 }  // namespace
 
 bool send_answer(peer& to, const message& what, const response& outcome) noexcept {
-  return send_record(to, address_of(what), outcome);
+  const auto lock = to.lock_sends();
+  const bool sent = put_record(to, address_of(what), outcome);
+  to.announce();
+  return sent;
 }
 
 void acknowledgements::add(const std::shared_ptr<peer>& from, const message& what) noexcept {
@@ -45,8 +55,13 @@ void acknowledgements::add(const std::shared_ptr<peer>& from, const message& wha
       header_.destination_qpn == what.source_qpn && header_.source_qpn == what.destination_qpn;
   if (!same_queue_pair && is_due_.load(std::memory_order_relaxed)) {
     // If the new acknowledgement is for the same process, one announcement covers both.
-    count_lost(send_due(*to_, header_, to_ == from ? announcement::later : announcement::now));
+    if (to_ == from)
+      put_unannounced();
+    else
+      send();
   }
+  if (!same_queue_pair) signaled_ = false;
+  signaled_ |= what.signaled;
   header_.destination_qpn = what.source_qpn;
   header_.source_qpn = what.destination_qpn;
   header_.psn = what.psn;
@@ -70,8 +85,33 @@ void acknowledgements::forget(const std::shared_ptr<peer>& gone) noexcept {
 /// Sends the acknowledgement that is due, if any. The lock is held.
 void acknowledgements::send() noexcept {
   if (!is_due_.load(std::memory_order_relaxed)) return;
-  count_lost(send_due(*to_, header_, announcement::now));
+  if (to_->state() == peer_state::paired) send_to_paired(*to_);
+  signaled_ = false;
+  others_signaled_ = false;
   is_due_.store(false, std::memory_order_release);
+}
+
+/// Puts the acknowledgement that is due into the ring. send() announces it. The lock is held.
+void acknowledgements::put_unannounced() noexcept {
+  if (to_->state() != peer_state::paired) return;
+  others_signaled_ |= signaled_;
+  const auto lock = to_->lock_sends();
+  count_lost(put_record(*to_, header_, {}));
+}
+
+/// Wakes the peer only if one of its threads may wait for the acknowledgement.
+void acknowledgements::send_to_paired(peer& to) noexcept {
+  auto lock = to.lock_sends();
+  count_lost(put_record(to, header_, {}));
+  if (others_signaled_) {
+    to.announce();
+    return;
+  }
+  if (to.announce(attention::at_check) || !signaled_) return;
+  lock.unlock();
+  if (signal_requester(to, header_.destination_qpn)) return;
+  lock.lock();
+  to.announce();
 }
 
 void acknowledgements::count_lost(bool sent) noexcept {

@@ -44,12 +44,16 @@ class acknowledgements {
  private:
   void flush_due() noexcept;
   void send() noexcept;
+  void put_unannounced() noexcept;
+  void send_to_paired(peer& to) noexcept;
   void count_lost(bool sent) noexcept;
 
   biased_lock lock_;  ///< taken before the lock of a peer's sends
   /// The process of the last acknowledgement. Kept after sending, to avoid reference counting.
   std::shared_ptr<peer> to_;
   records::fragment_header header_{};
+  bool signaled_ = false;         ///< it covers a signaled request
+  bool others_signaled_ = false;  ///< so does another one that is not announced yet
   std::atomic<bool> is_due_{false};
   std::atomic<std::uint64_t> lost_{0};
 };

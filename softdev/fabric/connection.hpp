@@ -12,6 +12,29 @@
 
 namespace verbena::softdev {
 
+/// Returns the value of peer::signalled_by_answer for an arming of a completion queue.
+[[nodiscard]] inline std::uint64_t mark_of(const completion_queue_line& line,
+                                           std::uint32_t arming) noexcept {
+  return reinterpret_cast<std::uintptr_t>(&line) / sizeof(line) << 32 | arming;
+}
+
+/// Requests to one queue pair that are announced together.
+struct announced_requests {
+  announced_requests() noexcept = default;
+  /// One request, which consumes a receive.
+  explicit announced_requests(const message& what) noexcept
+      : qpn(what.destination_qpn),
+        attempt(what.attempt),
+        consume_receives(true),
+        solicited(what.solicited) {}
+
+  std::uint32_t qpn = 0;      ///< their receiver; 0: there are none
+  std::uint16_t attempt = 0;  ///< of the last one that consumes a receive
+  bool consume_receives = false;
+  bool solicited = false;  ///< true if one of them is
+  bool acknowledged = false;
+};
+
 /// Created and destroyed with both locks of the queue pair held. The receive lock guards `answer`
 /// and `pull_waits`, the send lock guards the rest. `too_early` changes with both locks held.
 struct connection {
@@ -27,11 +50,7 @@ struct connection {
   } sent;
 
   /// Records that were committed and will be announced at the end of the run.
-  struct {
-    std::uint32_t qpn = 0;  ///< their receiver; 0: there are none
-    bool consume_receives = false;
-    bool solicited = false;  ///< true if one of them is
-  } unannounced;
+  announced_requests unannounced;
 
   /// A read that was sent through the ring. No request may follow until its answer arrives.
   struct {
@@ -43,6 +62,7 @@ struct connection {
   struct {
     std::uint32_t arming = 0;
     std::uint32_t qpn = 0;
+    std::uint16_t attempt = 0;  ///< of the request
   } signalled;
 
   /// The answer to a read of the peer.

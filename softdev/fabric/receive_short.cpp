@@ -15,10 +15,10 @@ constexpr std::uint32_t most_in_run = 32;
 
 bool short_receiver::receive(peer& from, std::span<const std::byte> bytes) noexcept {
   const auto header = records::take<records::request_header>(bytes);
-  const bool is_short = header && header->opcode == static_cast<std::uint8_t>(opcode::send) &&
-                        header->kind == static_cast<std::uint8_t>(transport::rc) &&
-                        header->length == bytes.size() && !bytes.empty() &&
-                        bytes.size() <= most_short_bytes;
+  const bool is_short =
+      header && header->opcode == static_cast<std::uint8_t>(opcode::send) &&
+      (header->kind & ~records::signaled_bit) == static_cast<unsigned>(transport::rc) &&
+      header->length == bytes.size() && !bytes.empty() && bytes.size() <= most_short_bytes;
   const bool goes_on = lock_ && is_short && header->destination_qpn == last_.destination_qpn &&
                        header->source_qpn == last_.source_qpn && from_ == &from &&
                        header->attempt == last_.attempt && taken_ < most_in_run;
@@ -37,6 +37,7 @@ bool short_receiver::receive(peer& from, std::span<const std::byte> bytes) noexc
     return false;
   }
   last_.psn = header->psn;
+  last_.signaled |= (header->kind & records::signaled_bit) != 0;
   ++taken_;
   return true;
 }
@@ -55,6 +56,7 @@ bool short_receiver::begin(peer& from, std::uint32_t destination, std::uint32_t 
   from_ = &from;
   last_.destination_qpn = destination;
   last_.source_qpn = source;
+  last_.signaled = false;
   taken_ = 0;
   return true;
 }

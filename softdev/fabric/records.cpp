@@ -13,7 +13,6 @@ namespace {
 constexpr std::uint64_t route_bit = 1U << 8U;
 constexpr unsigned service_level_at = 16;
 constexpr unsigned lid_at = 32;
-constexpr std::uint8_t solicited_bit = 0x80;
 
 std::uint64_t origin_word(const datagram_origin& from) noexcept {
   return from.path_bits | (from.has_grh ? route_bit : 0) |
@@ -29,11 +28,12 @@ datagram_origin to_origin(std::uint64_t word) noexcept {
 
 std::uint8_t kind_of(const message& what) noexcept {
   return static_cast<std::uint8_t>(static_cast<unsigned>(what.transport) |
-                                   (what.solicited ? solicited_bit : 0U));
+                                   (what.solicited ? solicited_bit : 0U) |
+                                   (what.signaled ? signaled_bit : 0U));
 }
 
 std::uint8_t transport_of(const request_header& header) noexcept {
-  return header.kind & static_cast<std::uint8_t>(~solicited_bit);
+  return header.kind & static_cast<std::uint8_t>(~(solicited_bit | signaled_bit));
 }
 
 bool makes_sense(const request_header& header) noexcept {
@@ -88,6 +88,7 @@ bool take_address(const request_header& header, std::span<const std::byte>& byte
   if (!header || !makes_sense(*header)) return false;
   out.opcode = static_cast<opcode>(header->opcode);
   out.solicited = (header->kind & solicited_bit) != 0;
+  out.signaled = (header->kind & signaled_bit) != 0;
   out.attempt = header->attempt;
   out.pkey = header->pkey;
   out.destination_lid = header->destination_lid;

@@ -35,7 +35,7 @@ struct request_header {
   std::uint32_t psn;
   std::uint16_t attempt;
   std::uint8_t opcode;
-  std::uint8_t kind;  ///< the transport, and the top bit for solicited
+  std::uint8_t kind;  ///< the transport, `solicited_bit` and `signaled_bit`
   std::uint32_t length;
   std::uint32_t immediate;
   std::uint64_t remote_address;
@@ -44,6 +44,8 @@ struct request_header {
   std::uint16_t destination_lid;
 };
 static_assert(sizeof(request_header) == 40);
+inline constexpr std::uint8_t solicited_bit = 0x80;
+inline constexpr std::uint8_t signaled_bit = 0x40;
 
 struct operands {
   std::uint64_t compare_or_add;

@@ -60,7 +60,7 @@ response part_sender::send(queue_pair& sender, connection& by, const message& wh
   if (state_.direct.execute(sender, to, {what, local, earlier_done}, out)) return out;
   out = push(sender, to, what, local);
   if (out.outcome == verdict::pending && consumes_receive(what.opcode))
-    signal_receiver(to, by, what.destination_qpn, what.solicited);
+    static_cast<void>(signal_receiver(to, by, announced_requests(what)));
   return out;
 }
 

@@ -31,6 +31,7 @@ std::span<std::byte> front_of(const ring_producer::reservation& record) noexcept
 void note_receive(connection& by, const message& what) noexcept {
   by.unannounced.consume_receives = true;
   by.unannounced.solicited |= what.solicited;
+  by.unannounced.attempt = what.attempt;
 }
 }  // namespace
 
@@ -72,7 +73,7 @@ void ring_sender::send(queue_pair& sender, connection& by, const message& what,
     if (by.unannounced.qpn != 0) {
       note_receive(by, what);
     } else {
-      signal_receiver(*by.to, by, what.destination_qpn, what.solicited);
+      static_cast<void>(signal_receiver(*by.to, by, announced_requests(what)));
     }
   }
   state_.note_by_ring(sender, *by.to);
@@ -114,25 +115,43 @@ std::uint8_t ring_sender::send_following(queue_pair& sender, connection& by) noe
 void ring_sender::announce(connection& by) noexcept {
   if (by.unannounced.qpn == 0) return;
   const auto due = std::exchange(by.unannounced, {});
-  {
-    const auto lock = by.to->lock_sends();
-    by.to->announce();
-  }
-  if (due.consume_receives) signal_receiver(*by.to, by, due.qpn, due.solicited);
+  peer& to = *by.to;
+  // A datagram is not sent again: if it was dropped, its signal did not result in an event, and the
+  // next one for the same arming is not signaled.
+  const bool by_signal = due.consume_receives && due.acknowledged;
+  auto lock = to.lock_sends();
+  bool woken = true;
+  if (by_signal)
+    woken = to.announce(attention::at_check);
+  else
+    to.announce();
+  lock.unlock();
+  if (!due.consume_receives) return;
+  const bool signaled = signal_receiver(to, by, due);
+  if (woken || signaled) return;
+  lock.lock();
+  to.announce();
 }
 
-void signal_receiver(peer& to, connection& by, std::uint32_t receiver, bool solicited) noexcept {
-  const completion_queue_line* const line = to.segment().receive_queue_of(receiver);
-  if (line == nullptr) return;
+bool signal_receiver(peer& to, connection& by, const announced_requests& what) noexcept {
+  const completion_queue_line* const line = to.segment().receive_queue_of(what.qpn);
+  if (line == nullptr) return false;
   const std::uint32_t word = line->arm.load(std::memory_order_seq_cst);
   const arm_state armed = arm_state_of(word);
-  const bool wanted = armed == arm_state::any || (armed == arm_state::solicited && solicited);
-  if (!wanted || (word == by.signalled.arming && receiver == by.signalled.qpn)) return;
+  const bool wanted = armed == arm_state::any || (armed == arm_state::solicited && what.solicited);
+  if (!wanted) return false;
+  auto& last = by.signalled;
+  // A request that is tried again had no effect: its signal did not result in an event.
+  if (word == last.arming && what.qpn == last.qpn) return what.attempt == last.attempt;
   const std::uint32_t channel = line->channel.load(std::memory_order_relaxed);
-  if (channel != 0 && to.signal_channel(channel)) {
-    by.signalled.arming = word;
-    by.signalled.qpn = receiver;
-  }
+  if (channel == 0) return false;
+  const bool by_answer =
+      to.signalled_by_answer.load(std::memory_order_acquire) == mark_of(*line, word);
+  if (!by_answer && !to.signal_channel(channel)) return false;
+  last.arming = word;
+  last.qpn = what.qpn;
+  last.attempt = what.attempt;
+  return true;
 }
 
 /// Writes the rest of a request to the ring. If a piece of it is not accessible, sets `bad` to it.
@@ -168,10 +187,12 @@ pushed ring_sender::push_parts(connection& by, const message& what, std::span<co
     complete = by.sent.bytes == total;
   }
   by.sent.position = by.to->position();
-  if (is_short && complete)
+  if (is_short && complete) {
     by.unannounced.qpn = what.destination_qpn;
-  else
+    by.unannounced.acknowledged = rules_of(what.transport).acknowledged;
+  } else {
     by.to->announce();
+  }
   if (bad != nullptr) return pushed::refused;
   return complete ? pushed::all : pushed::no_room;
 }

@@ -40,6 +40,8 @@ class ring_sender {
 
 /// Signals the completion channel of the queue pair `receiver`, once per arming. The request was
 /// announced before: either this thread sees the arming, or the thread that armed sees the request.
-void signal_receiver(peer& to, connection& by, std::uint32_t receiver, bool solicited) noexcept;
+/// Returns whether a signal was sent after which a thread of the peer's program receives the
+/// request.
+bool signal_receiver(peer& to, connection& by, const announced_requests& what) noexcept;
 
 }  // namespace verbena::softdev

@@ -239,8 +239,10 @@ time_ns host::next_deadline() const noexcept {
                                                 : never;
   const auto next_look = link_->sleeper().next_look();
   const time_ns look_at = next_look ? to_time_ns(*next_look) : never;
+  const auto next_check = link_->sleeper().next_check();
+  const time_ns check_at = next_check ? to_time_ns(*next_check) : never;
   return std::min({engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon,
-                   look_at, delays_.earliest(), wire_ ? wire_->next_deadline() : never});
+                   look_at, check_at, delays_.earliest(), wire_ ? wire_->next_deadline() : never});
 }
 
 void host::progress(caller from) noexcept {

@@ -143,10 +143,12 @@ class host final : private engine_observer, private progress_work {
   [[nodiscard]] time_ns next_deadline() const noexcept override;
   [[nodiscard]] bool fall_asleep() noexcept override {
     if (wire_) wire_->arm();
-    return link_->sleeper().announce_sleep(link::time_point::clock::now());
+    const auto now = link::time_point::clock::now();
+    return link_->sleeper().announce_sleep(now, link_->sleeper().next_sleep(now));
   }
   void sleep_on() noexcept override {
-    link_->sleeper().announce_sleep_unseen();
+    // The wait of a parked thread is shorter than the interval of the checks.
+    link_->sleeper().announce_sleep_unseen(link_->sleeper().last_sleep());
     if (wire_) wire_->arm();
   }
   void awake() noexcept override {

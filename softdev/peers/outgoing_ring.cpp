@@ -9,6 +9,7 @@ void outgoing_ring::open(std::uint32_t ring_bytes) noexcept {
   producer_ = ring_producer(how_.memory.own_ring(ring_bytes), how_.memory.own().published,
                             how_.memory.theirs().consumed_bytes);
   max_record_ = max_record_bytes(ring_bytes);
+  max_unseen_ = ring_bytes / 8;
 }
 
 ring_producer::reservation outgoing_ring::reserve_slowly(std::uint16_t type, std::uint32_t bytes,
@@ -35,7 +36,7 @@ ring_producer::reservation outgoing_ring::reserve_slowly(std::uint16_t type, std
   return reserved;
 }
 
-void outgoing_ring::announce() noexcept {
+bool outgoing_ring::announce(attention wanted) noexcept {
   producer_.announce();
   const public_header& flags = how_.memory.segment().header();
   if (flags.doorbells.load(std::memory_order_seq_cst) != 0) {
@@ -47,7 +48,18 @@ void outgoing_ring::announce() noexcept {
       bells.summary.fetch_or(std::uint64_t{1} << word, std::memory_order_seq_cst);
     }
   }
-  if (sleeper_.wanted(flags.sleeping.load(std::memory_order_seq_cst))) how_.messages.wake();
+  const std::uint32_t sleep = flags.sleeping.load(std::memory_order_seq_cst);
+  if (wanted == attention::at_check && (sleep & sleep_bits::checks) != 0 && !is_filling())
+    return false;
+  if (sleeper_.wanted(sleep)) how_.messages.wake();
+  return true;
+}
+
+/// Returns whether the peer has not consumed a considerable part of the ring.
+bool outgoing_ring::is_filling() const noexcept {
+  const std::uint64_t consumed =
+      how_.memory.theirs().consumed_bytes.load(std::memory_order_relaxed);
+  return producer_.position() - consumed > max_unseen_;
 }
 
 bool outgoing_ring::may_have_room() const noexcept {

@@ -15,6 +15,14 @@
 
 namespace verbena::softdev {
 
+/// When the progress thread of a sleeping peer must receive what is announced.
+enum class attention : std::uint8_t {
+  at_once,
+  /// At its next check, if it checks (sleep_bits::checks): a thread of the peer's program receives
+  /// the records earlier, or no thread waits for them.
+  at_check,
+};
+
 /// Threads: one thread at a time, which holds lock(), unless a function states otherwise.
 class outgoing_ring {
  public:
@@ -42,7 +50,8 @@ class outgoing_ring {
     return reserve_slowly(type, bytes, spare);
   }
   void commit() noexcept { producer_.commit(); }
-  void announce() noexcept;
+  /// Returns false if the peer's progress thread sleeps until its next check.
+  bool announce(attention wanted) noexcept;
   [[nodiscard]] std::uint64_t position() const noexcept { return producer_.position(); }
 
   // Thread-safe.
@@ -78,10 +87,13 @@ class outgoing_ring {
   [[nodiscard]] ring_producer::reservation reserve_slowly(std::uint16_t type, std::uint32_t bytes,
                                                           std::uint32_t spare) noexcept;
 
+  [[nodiscard]] bool is_filling() const noexcept;
+
   const options how_;
   biased_lock lock_;
   ring_producer producer_;
   std::uint32_t max_record_ = 0;
+  std::uint32_t max_unseen_ = 0;         ///< the most bytes that may wait for a check
   std::uint32_t full_spare_ = 0;         ///< the largest `spare` of a failed reservation
   std::atomic<bool> room_used_ = false;  ///< a reservation succeeded after the ring was full
   sleeper_signal sleeper_;

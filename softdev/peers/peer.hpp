@@ -105,7 +105,11 @@ class peer {
   /// doorbells, and wakes the peer's progress thread if it sleeps. Only the wake-up is a system
   /// call. Afterwards, read the arm words of the peer's completion queues to decide about
   /// signal_channel.
-  void announce() noexcept { parts_.sends.announce(); }
+  /// With `at_check`, does not wake a progress thread that checks its rings soon. Returns false if
+  /// it was not woken for this reason.
+  bool announce(attention wanted = attention::at_once) noexcept {
+    return parts_.sends.announce(wanted);
+  }
 
   /// The position of the next record: the number of bytes sent since the pairing.
   [[nodiscard]] std::uint64_t position() const noexcept { return parts_.sends.position(); }
@@ -122,6 +126,10 @@ class peer {
   /// it. Otherwise requests the end, wakes the peer's progress thread and returns false. One or two
   /// system calls.
   bool signal_channel(wake_channel_id channel) noexcept { return parts_.channels.signal(channel); }
+
+  /// For the owner of queue pairs: the completion queue of the peer and its arming for which an
+  /// acknowledgement has signaled the channel.
+  std::atomic<std::uint64_t> signalled_by_answer = 0;
 
   // Direct access: enter, read the public words, access the memory, leave.
 

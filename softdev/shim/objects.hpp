@@ -146,9 +146,9 @@ struct alignas(64) qp_object : posted_to, ibv_qp_ex, pooled<qp_object> {
   static constexpr std::uint32_t has_extended_interface = 1U << 1U;  ///< VERBS_QP_EX in rdma-core
   std::uint32_t private_mask = 0;
   std::uint32_t generation = 0;
-  ibv_qp_init_attr created{};  ///< as granted
-  ibv_ah_attr address{};       ///< as given with IBV_QP_AV
-  bool is_receiver = false;    ///< other processes know its receive completion queue
+  ibv_qp_init_attr created{};         ///< as granted
+  ibv_ah_attr address{};              ///< as given with IBV_QP_AV
+  bool has_published_queues = false;  ///< other processes know its completion queues
   /// ibv_destroy_qp() was called. It may wait until the program has acknowledged an event.
   std::atomic<bool> is_destroyed{false};
   /// The first error of the open batch of the extended interface.

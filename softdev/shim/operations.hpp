@@ -28,8 +28,8 @@ int req_notify_cq(ibv_cq* cq, int solicited_only);
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* changes);
 /// Publishes, or withdraws, the receive completion queue of `qp`, so that peers that send to `qp`
 /// see whether it is armed.
-void add_receiver(qp_object& qp);
-void remove_receiver(qp_object& qp) noexcept;
+void publish_completion_queues(qp_object& qp) noexcept;
+void withdraw_completion_queues(qp_object& qp) noexcept;
 /// Sets the functions of the lazy interface in a new completion queue.
 void fill_lazy_interface(cq_object& cq, std::uint64_t wc_flags) noexcept;
 

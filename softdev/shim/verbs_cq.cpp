@@ -51,7 +51,12 @@ class queue_events final : public completion_observer {
   // Called on the thread that added the completion.
   void event(completion_queue& queue) override {
     auto& cq = *static_cast<cq_object*>(queue.owner());
-    if (cq.channel != nullptr) object_of(cq.channel).events->push(cq.completion_event);
+    if (cq.channel == nullptr) return;
+    if (cq.published_line) {
+      cq.context_of->host->segment().arm(*cq.published_line, arm_state::none);
+      publish_arming(cq);  // if another thread has armed the queue since
+    }
+    object_of(cq.channel).events->push(cq.completion_event);
   }
   void delayed(completion_queue& queue, time_ns when) override {
     auto& cq = *static_cast<cq_object*>(queue.owner());
@@ -194,17 +199,21 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* changes) {
   return 0;
 }
 
-void add_receiver(qp_object& qp) {
-  cq_object& cq = object_of(qp.qp_base.recv_cq);
-  if (!cq.published_line || qp.is_receiver) return;
-  qp.is_receiver = true;
-  cq.context_of->host->segment().set_receive_queue(qp.core->number(), *cq.published_line);
+void publish_completion_queues(qp_object& qp) noexcept {
+  const auto line_of = [](ibv_cq* cq) {
+    return cq != nullptr ? object_of(cq).published_line : std::nullopt;
+  };
+  const auto receive = line_of(qp.qp_base.recv_cq);
+  const auto send = line_of(qp.qp_base.send_cq);
+  if ((!receive && !send) || qp.has_published_queues) return;
+  qp.has_published_queues = true;
+  qp.context_of->host->segment().set_completion_queues(qp.core->number(), receive, send);
 }
 
-void remove_receiver(qp_object& qp) noexcept {
-  if (!qp.is_receiver) return;
-  qp.context_of->host->segment().clear_receive_queue(qp.core->number());
-  qp.is_receiver = false;
+void withdraw_completion_queues(qp_object& qp) noexcept {
+  if (!qp.has_published_queues) return;
+  qp.context_of->host->segment().set_completion_queues(qp.core->number(), {}, {});
+  qp.has_published_queues = false;
 }
 
 }  // namespace verbena::softdev

@@ -105,7 +105,7 @@ void for_each_queue_pair(context_object& object, Action action) {
 
 bool end_queue_pair(qp_object& qp) {
   if (!qp.core->try_follow(device_change::failure)) return false;
-  remove_receiver(qp);
+  withdraw_completion_queues(qp);
   return true;
 }
 

@@ -137,7 +137,10 @@ int take_event(host& home, const source& from, event_queue::event& out) {
     if (!home.usable()) return ENODEV;
     {
       const event_queue::collector collect(from.events);
-      if (signaled) home.progress();
+      if (signaled) {
+        home.peer_link().sleeper().note_signal_taken();
+        home.progress();
+      }
       out = from.events.pop(from.taken);
       if (out.owner != nullptr) return 0;
       if (!signaled) home.progress();

@@ -155,10 +155,10 @@ void entered(qp_object& object, ibv_qp_state state) {
                               (now.path_to_peer == path_to_peer::same_host &&
                                !home.core().numbers().is_local(now.destination_qpn));
   if (state == IBV_QPS_RTR && from_elsewhere) {
-    add_receiver(object);
+    publish_completion_queues(object);
     home.progress();  // begins to pair with the peer's process
   } else if (state == IBV_QPS_RESET || state == IBV_QPS_ERR) {
-    remove_receiver(object);
+    withdraw_completion_queues(object);
   }
 }
 
@@ -339,7 +339,7 @@ int ibv_destroy_qp(ibv_qp* qp) {
     const std::lock_guard lock(context.working.lock);
     context.working.queue_pairs.erase(&object);
   }
-  remove_receiver(object);
+  withdraw_completion_queues(object);
   // finish_events() waits for the program, which may use the handle in a handler of an event.
   object.is_destroyed.store(true, std::memory_order_release);
   context.host->core().destroy(object.core,

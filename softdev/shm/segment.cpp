@@ -219,12 +219,11 @@ void public_segment::rebind_regions(std::uint64_t address, std::uint64_t length,
   });
 }
 
-void public_segment::set_receive_queue(std::uint32_t qpn, std::uint32_t completion_queue) noexcept {
-  line(qpn).receive_queue.store(completion_queue + 1, std::memory_order_seq_cst);
-}
-
-void public_segment::clear_receive_queue(std::uint32_t qpn) noexcept {
-  line(qpn).receive_queue.store(0, std::memory_order_relaxed);
+void public_segment::set_completion_queues(std::uint32_t qpn, std::optional<std::uint32_t> receive,
+                                           std::optional<std::uint32_t> send) noexcept {
+  queue_pair_line& out = line(qpn);
+  out.receive_queue.store(receive ? *receive + 1 : 0, std::memory_order_seq_cst);
+  out.send_queue.store(send ? *send + 1 : 0, std::memory_order_seq_cst);
 }
 
 queue_pair_line& public_segment::line(std::uint32_t qpn) noexcept {
@@ -254,6 +253,7 @@ void public_segment::withdraw_queue_pair(std::uint32_t qpn) {
     }
   });
   put(out.receive_queue, 0);
+  put(out.send_queue, 0);
   for (shared_u64& note : out.notes) put(note, 0);
 }
 
@@ -341,11 +341,20 @@ const queue_pair_line& peer_segment::line(std::uint32_t qpn) const noexcept {
   return *map_.at<queue_pair_line>(queue_pair_lines_offset + index * sizeof(queue_pair_line));
 }
 
-const completion_queue_line* peer_segment::receive_queue_of(std::uint32_t qpn) const noexcept {
-  const std::uint32_t named = line(qpn).receive_queue.load(std::memory_order_seq_cst);
-  if (named == 0 || named > completion_queue_lines) return nullptr;
+const completion_queue_line* peer_segment::completion_queue(
+    const shared_u32& named) const noexcept {
+  const std::uint32_t number = named.load(std::memory_order_seq_cst);
+  if (number == 0 || number > completion_queue_lines) return nullptr;
   return map_.at<completion_queue_line>(completion_queue_lines_offset +
-                                        (named - 1) * sizeof(completion_queue_line));
+                                        (number - 1) * sizeof(completion_queue_line));
+}
+
+const completion_queue_line* peer_segment::receive_queue_of(std::uint32_t qpn) const noexcept {
+  return completion_queue(line(qpn).receive_queue);
+}
+
+const completion_queue_line* peer_segment::send_queue_of(std::uint32_t qpn) const noexcept {
+  return completion_queue(line(qpn).send_queue);
 }
 
 lookup peer_segment::find_queue_pair(std::uint32_t qpn, queue_pair_record& out) const noexcept {

@@ -78,13 +78,13 @@ class public_segment {
   /// replaces the state of the record. It is read with the lock of the lines held, so that the
   /// last of several calls publishes the last state.
   void publish_queue_pair(const queue_pair_record& queue_pair, state_source state = {});
-  /// Clears the line: qpn 0, no receive queue, notes 0.
+  /// Clears the line: qpn 0, no completion queues, notes 0.
   void withdraw_queue_pair(std::uint32_t qpn);
-  /// Publishes the line of the completion queue into which a queue pair receives.
-  void set_receive_queue(std::uint32_t qpn, std::uint32_t completion_queue) noexcept;
-  /// Publishes that the receive completion queue of a queue pair has no line.
-  void clear_receive_queue(std::uint32_t qpn) noexcept;
-  /// Returns the line of a queue pair, for the words outside `sequence` (receive_queue, notes).
+  /// Publishes the lines of the completion queues of a queue pair; nullopt: it has no line.
+  void set_completion_queues(std::uint32_t qpn, std::optional<std::uint32_t> receive,
+                             std::optional<std::uint32_t> send) noexcept;
+  /// Returns the line of a queue pair, for the words outside `sequence` (receive_queue, send_queue,
+  /// notes).
   [[nodiscard]] queue_pair_line& line(std::uint32_t qpn) noexcept;
 
   /// Claims a line for a completion queue whose peers signal `channel`. Returns nullopt if all
@@ -160,6 +160,8 @@ class peer_segment {
   /// Returns the line of the completion queue into which a queue pair receives; nullptr if the peer
   /// has published no valid line.
   [[nodiscard]] const completion_queue_line* receive_queue_of(std::uint32_t qpn) const noexcept;
+  /// Returns likewise the line of the completion queue of its send queue.
+  [[nodiscard]] const completion_queue_line* send_queue_of(std::uint32_t qpn) const noexcept;
   /// Returns whether the process is in a multicast group; also true while the process changes an
   /// entry.
   [[nodiscard]] bool may_be_in(const gid_bytes& group) const noexcept;
@@ -167,6 +169,9 @@ class peer_segment {
   [[nodiscard]] explicit operator bool() const noexcept { return map_.size() != 0; }
 
  private:
+  [[nodiscard]] const completion_queue_line* completion_queue(
+      const shared_u32& named) const noexcept;
+
   mapping map_;
 };
 

@@ -22,7 +22,7 @@ namespace verbena::softdev {
 inline constexpr std::uint64_t segment_magic = 0x3062'6e62'7276'0001;
 /// Changes with every change of a layout or a message. Processes with different versions do not
 /// pair.
-inline constexpr std::uint32_t layout_version = 10;
+inline constexpr std::uint32_t layout_version = 11;
 
 /// One line per queue pair number of a process: the number's low 14 bits are the index.
 inline constexpr std::uint32_t queue_pair_lines = limits::queue_pair_indices;
@@ -51,11 +51,22 @@ struct alignas(cache_line) public_header {
   shared_u32 slot;
   shared_u64 generation;  ///< random, one per link
   /// Producers read these words after each publication, so their line is one that rarely changes:
-  alignas(cache_line) shared_u32 sleeping;  ///< odd while the progress thread waits for a signal
+  alignas(cache_line) shared_u32 sleeping;  ///< the sleep of the progress thread: see `sleep_bits`
   shared_u32 doorbells;                     ///< not 0: producers must ring the doorbell
   shared_u32 groups;                        ///< the number of leading entries that may be in use
 };
 static_assert(sizeof(public_header) <= segment_page);
+
+/// The low bits of public_header::sleeping. The bits above count the sleeps.
+struct sleep_bits {
+  /// The thread waits for a signal.
+  static constexpr std::uint32_t asleep = 1;
+  /// With `asleep`: the wait is short, and the thread then receives what threads of the program
+  /// have not received. No signal is necessary for a record of which the program learns by a
+  /// signal to its completion channel, or for which no thread waits.
+  static constexpr std::uint32_t checks = 2;
+  static constexpr std::uint32_t one_sleep = 4;
+};
 
 /// The events for which a completion queue is armed.
 enum class arm_state : std::uint32_t { none = 0, solicited = 1, any = 2 };
@@ -71,6 +82,7 @@ struct alignas(cache_line) queue_pair_line {
   shared_u32 peer_qpn;
 
   shared_u32 receive_queue;  ///< 1 + the line of the receive completion queue; 0: no such line
+  shared_u32 send_queue;     ///< likewise, of the send completion queue
   shared_u64 notes[3];       ///< their meaning is defined by the code that owns queue pairs
 };
 static_assert(sizeof(queue_pair_line) == cache_line);

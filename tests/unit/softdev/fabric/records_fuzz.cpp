@@ -33,10 +33,11 @@ void check_request(const message& got, std::size_t header_bytes, std::size_t pay
   require(records::take_request(bytes, second));
   require(bytes.size() == payload && second.opcode == got.opcode &&
           second.transport == got.transport && second.length == got.length &&
-          second.solicited == got.solicited && second.source_qpn == got.source_qpn &&
-          second.destination_qpn == got.destination_qpn && second.psn == got.psn &&
-          second.qkey == got.qkey && second.remote_address == got.remote_address &&
-          second.remote_key == got.remote_key && second.swap == got.swap);
+          second.solicited == got.solicited && second.signaled == got.signaled &&
+          second.source_qpn == got.source_qpn && second.destination_qpn == got.destination_qpn &&
+          second.psn == got.psn && second.qkey == got.qkey &&
+          second.remote_address == got.remote_address && second.remote_key == got.remote_key &&
+          second.swap == got.swap);
 }
 
 // An accepted reference is encoded as the bytes that it was decoded from, except reserved ones.

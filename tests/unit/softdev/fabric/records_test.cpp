@@ -51,6 +51,7 @@ sent some_request(std::mt19937_64& random) {
     what.opcode = static_cast<opcode>(random() % 7);
   } while (!rules_of(what.transport).carries(what.opcode));
   what.solicited = random() % 2 == 0;
+  what.signaled = random() % 2 == 0;
   what.attempt = static_cast<std::uint16_t>(random());
   what.pkey = static_cast<std::uint16_t>(random());
   what.destination_lid = static_cast<std::uint16_t>(random());

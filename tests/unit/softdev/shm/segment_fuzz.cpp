@@ -79,13 +79,14 @@ class hostile_segment {
     queue_pair_record found;
     const lookup outcome = peer_.find_queue_pair(qpn, found);
     require(outcome != lookup::found || (qpn != 0 && found.qpn == qpn));
-    const auto* const line = peer_.receive_queue_of(qpn);
-    if (line == nullptr) return;
-    const auto at = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(line) -
-                                             reinterpret_cast<std::byte*>(words_));
-    require(at >= completion_queue_lines_offset &&
-            at + sizeof(completion_queue_line) <= regions_offset);
-    require(arm_state_of(line->arm.load()) <= arm_state::any);
+    for (const auto* line : {peer_.receive_queue_of(qpn), peer_.send_queue_of(qpn)}) {
+      if (line == nullptr) continue;
+      const auto at = static_cast<std::size_t>(reinterpret_cast<const std::byte*>(line) -
+                                               reinterpret_cast<std::byte*>(words_));
+      require(at >= completion_queue_lines_offset &&
+              at + sizeof(completion_queue_line) <= regions_offset);
+      require(arm_state_of(line->arm.load()) <= arm_state::any);
+    }
   }
 
   void find_group(std::uint32_t count, fuzz::reader& from) {
@@ -112,7 +113,7 @@ void segment_seeds(fuzz::seed_folder& into) {
   constexpr std::uint32_t key = 0x1234'5678;
   const std::uint32_t queue = owner->claim_completion_queue(9).value();
   owner->publish_queue_pair({.qpn = qpn, .state = 3, .pd = 1, .access = 7, .peer_qpn = 5});
-  owner->set_receive_queue(qpn, queue);
+  owner->set_completion_queues(qpn, queue, queue);
   owner->arm(queue, arm_state::any);
   require(owner->publish_region({.key = key, .pd = 1, .length = 4096, .address = 4096}));
   gid_bytes group{};

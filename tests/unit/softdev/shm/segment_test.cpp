@@ -294,6 +294,19 @@ TEST(segment, completion_queue_that_does_not_exist_is_not_found) {
   EXPECT_EQ(s.seen.receive_queue_of(9), nullptr);
   s.own->line(9).receive_queue = ~std::uint32_t{0};
   EXPECT_EQ(s.seen.receive_queue_of(9), nullptr);
+  s.own->line(9).send_queue = completion_queue_lines + 1;
+  EXPECT_EQ(s.seen.send_queue_of(9), nullptr);
+}
+
+TEST(segment, queue_pair_names_the_completion_queues_of_both_directions) {
+  segments s;
+  s.own->set_completion_queues(9, 17, 18);
+  EXPECT_EQ(s.seen.send_queue_of(9) - s.seen.receive_queue_of(9), 1);
+  s.own->set_completion_queues(9, {}, 18);
+  EXPECT_EQ(s.seen.receive_queue_of(9), nullptr);
+  EXPECT_NE(s.seen.send_queue_of(9), nullptr);
+  s.own->withdraw_queue_pair(9);
+  EXPECT_EQ(s.seen.send_queue_of(9), nullptr);
 }
 
 TEST(segment, random_content_does_not_cause_endless_loops) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "softdev/core/process_slot.hpp"
 #include "softdev/core/queue_pair.hpp"
@@ -60,15 +61,16 @@ bool is_of_partition(queue_pair& which, const packet& what) noexcept {
 }
 
 /// Calls `run` for each queue pair of the set, beginning with index `next`. `run` returns false if
-/// the queue pair has more to send. Then `next` becomes the index after the first such queue pair,
-/// so that all of them get room in turn.
+/// the queue pair has more to send. Then `next` becomes the first such queue pair, or the one after
+/// it if `out` had room for it, so that all of them get room in turn.
 template <class Run>
-void run_in_turn(active_set& set, std::uint32_t& next, Run run) noexcept {
+void run_in_turn(active_set& set, std::uint32_t& next, packet_output& out, Run run) noexcept {
   bool is_last = false;
   set.drain_from(next, [&](std::uint32_t index) {
+    const bool had_room = is_last || out.has_room();
     if (run(index) || is_last) return;
     is_last = true;
-    next = (index + 1) % limits::queue_pair_indices;
+    next = had_room ? (index + 1) % limits::queue_pair_indices : index;
   });
 }
 
@@ -276,12 +278,22 @@ void packet_engine::transmit(ack_time acks) noexcept {
   if (acks == ack_time::at_once && has_postponed()) put_postponed();
   if (!wants_to_transmit()) return;
   const access_epoch::guard inside(home_.epoch());
+  const bool requests_first = std::exchange(next_.requests_first, false);
+  if (requests_first) run_waiting();
   if (!answering_.empty())
-    run_in_turn(answering_, next_.answering,
+    run_in_turn(answering_, next_.answering, out_,
                 [this](std::uint32_t index) { return put_answers(index); });
-  if (!waiting_.empty() && out_.has_room())
-    run_in_turn(waiting_, next_.waiting,
-                [this](std::uint32_t index) { return run_waiting(index); });
+  // If the responses have taken all room, the next room is for requests.
+  if (!requests_first && !run_waiting()) next_.requests_first = true;
+}
+
+/// Runs the requests that wait for room. Returns false if there is none.
+bool packet_engine::run_waiting() noexcept {
+  if (waiting_.empty()) return true;
+  if (!out_.has_room()) return false;
+  run_in_turn(waiting_, next_.waiting, out_,
+              [this](std::uint32_t index) { return run_waiting(index); });
+  return true;
 }
 
 void packet_engine::put_postponed() noexcept {

@@ -104,6 +104,7 @@ class packet_engine final : public remote_path {
   void after_requests(queue_pair& which, packet_connection& by) noexcept;
   void answer(const queue_pair& which, packet_connection& by) noexcept;
   bool put_answers(std::uint32_t index) noexcept;
+  bool run_waiting() noexcept;
   bool run_waiting(std::uint32_t index) noexcept;
   void expire(std::uint32_t index) noexcept;
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept;
@@ -123,6 +124,7 @@ class packet_engine final : public remote_path {
   struct {
     std::uint32_t answering = 0;
     std::uint32_t waiting = 0;
+    bool requests_first = false;  ///< responses have taken all room
   } next_;
 };
 

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "softdev/ipc/cancellation.hpp"
+
 namespace verbena::softdev::wire {
 
 datagram_batch::datagram_batch() : slots_(new slot[capacity]) {}
@@ -30,6 +32,7 @@ std::size_t datagram_batch::receive(const port_share& from, bool& ended) noexcep
   if (from.source() < 0) return 0;
   forwarded_ = from.now() == port_share::role::client;
   prepare();
+  const without_cancellation disabled;
   const int count = ::recvmmsg(from.source(), messages_.data(), static_cast<unsigned>(wanted_),
                                MSG_DONTWAIT, nullptr);
   if (count < 0) {

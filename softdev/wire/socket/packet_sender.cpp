@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "softdev/core/datagram.hpp"
+#include "softdev/ipc/cancellation.hpp"
 
 namespace verbena::softdev::wire {
 
@@ -155,6 +156,7 @@ void packet_sender::show(const datagram_addresses& ends, std::size_t place,
 
 /// Passes up to `most` trains to the kernel. Returns how many it accepted, or -1 and sets errno.
 int packet_sender::send_trains(std::size_t most) noexcept {
+  const without_cancellation disabled;
   const auto send = [&]() -> int {
     constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
     if (most == 1)  // sendmsg(2) is faster for one message
@@ -232,6 +234,7 @@ std::size_t packet_sender::send_singly(const msghdr& train, int& code) noexcept 
   const slot& first = slot_of(pieces.front());
   msghdr single = train;
   sockaddr_storage name;
+  const without_cancellation disabled;
   udp_socket::control control;
   socket_.address(first.ends, port_, name, control, single);
   single.msg_iovlen = 1;

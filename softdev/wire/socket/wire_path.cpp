@@ -152,11 +152,12 @@ result<void> wire_path::open_sender(const wire_key* key) {
   if (begun_.load(std::memory_order_relaxed)) return {};
   const auto give_up = [](port_share* which) { which->give_up(); };
   std::unique_ptr<port_share, decltype(give_up)> role(&share_, give_up);
-  if (page_ == nullptr) page_ = std::make_unique<counter_page>();
   if (sender_ == nullptr) {
     VERBENA_TRY(sender_, packet_sender::open(share_.port(), key));
     sender_->watch(intake_.watcher());
   }
+  // After the socket, because the page is empty if no descriptor is left.
+  if (page_ == nullptr) page_ = std::make_unique<counter_page>();
   static_cast<void>(role.release());
   return {};
 }

@@ -17,7 +17,7 @@
 namespace verbena::softdev::testing {
 namespace {
 
-constexpr std::chrono::seconds enough{15};
+constexpr std::chrono::seconds time_for_events{15};
 constexpr int longest_wait_ms = 20'000;
 
 // A connected queue pair with a channel of its own. Its completion queue serves both directions.
@@ -123,7 +123,7 @@ bool answer(sleeping_end& own) {
 }
 
 bool ask(sleeping_end& own, int rounds) {
-  const auto end = std::chrono::steady_clock::now() + enough;
+  const auto end = std::chrono::steady_clock::now() + time_for_events;
   bool is_last = false;
   for (int round = 1; !is_last; ++round) {
     is_last = round == rounds || std::chrono::steady_clock::now() > end;
@@ -170,7 +170,7 @@ TEST(event_sleep, completion_of_a_send_wakes_a_thread_that_receives_no_message) 
     return on_threads(parent, 1, receive) ? 0 : 1;
   });
   EXPECT_TRUE(on_threads(child.to(), 1, [](sleeping_end& own) {
-    const auto end = std::chrono::steady_clock::now() + enough;
+    const auto end = std::chrono::steady_clock::now() + time_for_events;
     bool is_last = false;
     for (int round = 1; !is_last; ++round) {
       is_last = round == 1000 || std::chrono::steady_clock::now() > end;

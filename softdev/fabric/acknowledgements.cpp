@@ -25,17 +25,22 @@ bool put_record(peer& to, const fragment_header& address, const response& outcom
 }
 
 /// Signals the completion channel of the queue pair `requester`, once per arming, if its send
-/// completion queue is armed. Its acknowledgement was announced before. Returns false if the
+/// completion queue is armed. Its acknowledgement, which ends at `end` in the ring, was announced
+/// before. Returns false if the
 /// progress thread of the peer must be woken instead.
-bool signal_requester(peer& to, std::uint32_t requester) noexcept {
+bool signal_requester(peer& to, std::uint32_t requester, std::uint64_t end) noexcept {
   const completion_queue_line* const line = to.segment().send_queue_of(requester);
   if (line == nullptr) return true;  // no thread sleeps until there is a completion
   const std::uint32_t word = line->arm.load(std::memory_order_seq_cst);
   if (arm_state_of(word) != arm_state::any) return true;
   const std::uint64_t mark = mark_of(*line, word);
-  if (to.signalled_by_answer.load(std::memory_order_relaxed) == mark) return true;
+  // If the peer has handled the earlier acknowledgement, it took its signal in vain.
+  if (to.signalled_by_answer.load(std::memory_order_relaxed) == mark &&
+      !to.has_handled(to.signalled_answer_end.load(std::memory_order_relaxed)))
+    return true;
   const std::uint32_t channel = line->channel.load(std::memory_order_relaxed);
   if (channel == 0 || !to.signal_channel(channel)) return false;
+  to.signalled_answer_end.store(end, std::memory_order_relaxed);
   to.signalled_by_answer.store(mark, std::memory_order_release);
   return true;
 }
@@ -108,8 +113,9 @@ void acknowledgements::send_to_paired(peer& to) noexcept {
     return;
   }
   if (to.announce(attention::at_check) || !signaled_) return;
+  const std::uint64_t end = to.position();
   lock.unlock();
-  if (signal_requester(to, header_.destination_qpn)) return;
+  if (signal_requester(to, header_.destination_qpn, end)) return;
   lock.lock();
   to.announce();
 }

@@ -62,7 +62,8 @@ struct connection {
   struct {
     std::uint32_t arming = 0;
     std::uint32_t qpn = 0;
-    std::uint16_t attempt = 0;  ///< of the request
+    std::uint32_t position = 0;  ///< in the ring, after the request; the low 32 bits
+    std::uint16_t attempt = 0;   ///< of the request
   } signalled;
 
   /// The answer to a read of the peer.

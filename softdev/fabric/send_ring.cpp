@@ -141,16 +141,23 @@ bool signal_receiver(peer& to, connection& by, const announced_requests& what) n
   const bool wanted = armed == arm_state::any || (armed == arm_state::solicited && what.solicited);
   if (!wanted) return false;
   auto& last = by.signalled;
-  // A request that is tried again had no effect: its signal did not result in an event.
-  if (word == last.arming && what.qpn == last.qpn) return what.attempt == last.attempt;
+  if (word == last.arming && what.qpn == last.qpn) {
+    // A request that is tried again had no effect: its signal did not result in an event.
+    if (what.attempt != last.attempt) return false;
+    // If the peer has handled the request before it armed the queue, it took the signal in vain.
+    const auto since = static_cast<std::uint32_t>(by.sent.position) - last.position;
+    if (!to.has_handled(by.sent.position - since)) return true;
+  }
   const std::uint32_t channel = line->channel.load(std::memory_order_relaxed);
   if (channel == 0) return false;
   const bool by_answer =
-      to.signalled_by_answer.load(std::memory_order_acquire) == mark_of(*line, word);
+      to.signalled_by_answer.load(std::memory_order_acquire) == mark_of(*line, word) &&
+      !to.has_handled(to.signalled_answer_end.load(std::memory_order_relaxed));
   if (!by_answer && !to.signal_channel(channel)) return false;
   last.arming = word;
   last.qpn = what.qpn;
   last.attempt = what.attempt;
+  last.position = static_cast<std::uint32_t>(by.sent.position);
   return true;
 }
 

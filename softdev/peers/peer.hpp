@@ -130,6 +130,8 @@ class peer {
   /// For the owner of queue pairs: the completion queue of the peer and its arming for which an
   /// acknowledgement has signaled the channel.
   std::atomic<std::uint64_t> signalled_by_answer = 0;
+  /// The position in the ring after that acknowledgement. Stored before the signal.
+  std::atomic<std::uint64_t> signalled_answer_end = 0;
 
   // Direct access: enter, read the public words, access the memory, leave.
 

@@ -195,6 +195,28 @@ TEST_F(wake_ups, acknowledgement_for_a_channel_that_cannot_be_signaled_wakes_the
   left.awake();
 }
 
+// The peer handled the record before it armed the queue, but its sender read the arming.
+TEST_F(wake_ups, signal_that_is_taken_in_vain_is_repeated) {
+  right.arm(arm_state::any);
+  for (int round = 0; round < 2; ++round) {
+    SCOPED_TRACE(round);
+    right.fall_asleep(sleep_kind::with_check);
+    send();
+    EXPECT_TRUE(right.channel_is_signaled() || right.thread_is_woken());
+    right.awake();
+  }
+  pair.settle();
+  left.arm(arm_state::any);
+  for (int round = 0; round < 2; ++round) {
+    SCOPED_TRACE(round);
+    left.fall_asleep(sleep_kind::with_check);
+    send(signaled);
+    pair.right.turn();
+    EXPECT_TRUE(left.channel_is_signaled() || left.thread_is_woken());
+    left.awake();
+  }
+}
+
 TEST_F(wake_ups, refusal_wakes_a_thread_that_checks) {
   left.arm(arm_state::any);
   left.fall_asleep(sleep_kind::with_check);

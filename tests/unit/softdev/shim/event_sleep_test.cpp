@@ -144,6 +144,7 @@ bool on_threads(stream& other, int count, Work work) {
   other.meet();
   std::atomic<bool> good = true;
   std::vector<std::thread> threads;
+  threads.reserve(ends.size());
   for (auto& each : ends)
     threads.emplace_back([&good, &work, end = each.get()] {
       if (!work(*end)) good.store(false);

@@ -277,8 +277,8 @@ class Stage:
 STAGES = [
     Stage("setup", 45, "install missing packages", setup),
     Stage("lint", 63, "./dev lint, and tests of the lints", lint_bites),
-    Stage("gcc", 305, "g++ 12: all suites on soft0, with the checks of the data path", suites("dev")),
-    Stage("release", 370, "g++ 12: the suites and examples as users build them, optimized and without checks", release),
+    Stage("gcc", 285, "g++ 12: all suites on soft0, with the checks of the data path", suites("dev")),
+    Stage("release", 390, "g++ 12: the suites and examples as users build them, optimized and without checks", release),
     Stage("compile-fail", 19, "code that must not compile, g++ 12 and clang 19",
           labelled("compile_fail", "dev", "asan", needs_build=False)),
     Stage("package", 76, "consumer projects, link tests", labelled("package", "dev")),

@@ -26,8 +26,7 @@ bool put_record(peer& to, const fragment_header& address, const response& outcom
 
 /// Signals the completion channel of the queue pair `requester`, once per arming, if its send
 /// completion queue is armed. Its acknowledgement, which ends at `end` in the ring, was announced
-/// before. Returns false if the
-/// progress thread of the peer must be woken instead.
+/// before. Returns false if the progress thread of the peer must be woken instead.
 bool signal_requester(peer& to, std::uint32_t requester, std::uint64_t end) noexcept {
   const completion_queue_line* const line = to.segment().send_queue_of(requester);
   if (line == nullptr) return true;  // no thread sleeps until there is a completion

@@ -55,7 +55,7 @@ bool outgoing_ring::announce(attention wanted) noexcept {
   return true;
 }
 
-/// Returns whether the peer has not consumed a considerable part of the ring.
+/// Returns whether much of the ring is unread.
 bool outgoing_ring::is_filling() const noexcept {
   const std::uint64_t consumed =
       how_.memory.theirs().consumed_bytes.load(std::memory_order_relaxed);

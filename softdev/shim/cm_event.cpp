@@ -191,7 +191,6 @@ class taker {
 // Takes the next event, and first makes the object for it: a taken event counts until it is
 // completed. Returns 0 or an errno. Blocks unless the descriptor is non-blocking.
 int take(cm_channel_object& channel, cm::event& out, std::unique_ptr<cm_event_object>& object) {
-  const without_cancellation disabled;  // except while it waits
   const taker counted(channel);
   if (channel.destroyed.load()) return outlive(channel);
   while (true) {

@@ -8,7 +8,6 @@
 #include <memory>
 #include <utility>
 
-#include "softdev/ipc/cancellation.hpp"
 #include "softdev/ipc/eventfd.hpp"
 #include "softdev/shim/operations.hpp"
 #include "verbena/base/log.hpp"
@@ -130,7 +129,6 @@ struct source {
 // Takes the oldest event, and waits for one if necessary. Returns 0 or an errno. A call that finds
 // nothing costs two system calls if the descriptor has O_NONBLOCK.
 int take_event(host& home, const source& from, event_queue::event& out) {
-  const without_cancellation disabled;  // except while it waits
   // Takes the signals of peers before it looks for the messages that they announce.
   bool signaled = from.wake != nullptr && from.wake->take();
   while (true) {

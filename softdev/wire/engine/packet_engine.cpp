@@ -287,7 +287,7 @@ void packet_engine::transmit(ack_time acks) noexcept {
   if (!requests_first && !run_waiting()) next_.requests_first = true;
 }
 
-/// Runs the requests that wait for room. Returns false if there is none.
+/// Runs the requests that wait for room in the output. Returns false if it has no room.
 bool packet_engine::run_waiting() noexcept {
   if (waiting_.empty()) return true;
   if (!out_.has_room()) return false;

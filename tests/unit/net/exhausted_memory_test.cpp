@@ -199,7 +199,7 @@ class users_of_store {
   bool check(const Result& of) {
     if (of) return true;
     has_succeeded_ = false;
-    // A timeout means that the store has not answered.
+    // A timeout means that the store did not answer.
     EXPECT_NE(of.error().kind(), error_kind::timed_out) << of.error().message();
     if (of.error().message().find("the store had no memory") != std::string::npos)
       knows_cause_ = true;

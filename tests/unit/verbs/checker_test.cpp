@@ -341,18 +341,27 @@ TEST(checker, refused_requests_are_not_in_flight) {
   EXPECT_EQ(check::requests_in_flight(), 2U);
 }
 
+/// Connects two queue pairs whose receives are those of `shared`.
+template <class Receives>
+std::pair<queue_pair<rc>, queue_pair<rc>> connect_sharing(const protection_domain& pd,
+                                                          const completion_queue& sends,
+                                                          const Receives& receives,
+                                                          const shared_receive_queue& shared) {
+  auto first = pd.create_qp<rc>(sends, receives, shared, {}).value();
+  auto second = pd.create_qp<rc>(sends, receives, shared, {}).value();
+  const auto to_first = first.endpoint();
+  const auto to_second = second.endpoint();
+  return {std::move(first).handshake(to_second).value(),
+          std::move(second).handshake(to_first).value()};
+}
+
 TEST(checker, completion_retires_the_srq_receive_with_its_id) {
   loopback outer;
   const auto& pd = outer.pd();
   const auto memory = outer.memory(4096);
   const auto shared = pd.create_srq({.max_wr = 8}).value();
   const auto cq = outer.context().create_cq(16).value();
-  auto first = pd.create_qp<rc>(cq, cq, shared, {}).value();
-  auto second = pd.create_qp<rc>(cq, cq, shared, {}).value();
-  const auto to_second = second.endpoint();
-  const auto to_first = first.endpoint();
-  auto sender = std::move(first).handshake(to_second).value();
-  const auto receiver = std::move(second).handshake(to_first).value();
+  auto [sender, receiver] = connect_sharing(pd, cq, cq, shared);
   for (std::uint64_t id = 0; id < 3; ++id)
     shared.post_receive({.id = id}, memory.slice(id * 64, 64)).value();
   send(sender, {.id = 100, .signaled = true}, memory.slice(2048, 8)).value();
@@ -372,12 +381,7 @@ TEST(checker, receive_of_a_shared_queue_is_retired_once) {
       outer.context()
           .create_extended_cq(16, {.fields = completion_fields(completion_field::byte_length)})
           .value();
-  auto first = pd.create_qp<rc>(sends, receives, shared, {}).value();
-  auto second = pd.create_qp<rc>(sends, receives, shared, {}).value();
-  const auto to_second = second.endpoint();
-  const auto to_first = first.endpoint();
-  auto sender = std::move(first).handshake(to_second).value();
-  const auto receiver = std::move(second).handshake(to_first).value();
+  auto [sender, receiver] = connect_sharing(pd, sends, receives, shared);
   for (std::uint64_t id = 0; id < 3; ++id)
     shared.post_receive({.id = id}, memory.slice(id * 64, 64)).value();
   send(sender, {.id = 100, .signaled = true}, memory.slice(2048, 8)).value();

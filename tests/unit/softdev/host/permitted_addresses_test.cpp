@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/unit/softdev/host/full_descriptor_table.hpp"
+#include "tests/unit/softdev/descriptor_limit.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -139,7 +139,7 @@ TEST(permitted_addresses, interfaces_are_looked_up_again_after_a_lack_of_descrip
   gid_table table(std::vector{ipv4(3, loopback)});
   permitted_addresses some({"lo"}, table);
   {
-    const full_descriptor_table full;
+    const descriptor_limit full(0);
     EXPECT_FALSE(some.receives(ipv4(3).gid, loopback));
   }
   EXPECT_TRUE(some.receives(ipv4(3).gid, loopback));

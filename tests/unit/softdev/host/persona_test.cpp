@@ -16,7 +16,7 @@
 #include "softdev/host/settings.hpp"
 #include "softdev/host/soft_adapter.hpp"
 #include "softdev/wire/socket/udp_socket.hpp"
-#include "tests/unit/softdev/host/full_descriptor_table.hpp"
+#include "tests/unit/softdev/descriptor_limit.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::softdev {
@@ -100,7 +100,7 @@ TEST(soft_adapter, addresses_that_cannot_be_read_remain_in_the_table) {
   soft_adapter adapter(describe_host(), {});
   const gid_table::entries before = adapter.gids().all();
   {
-    const full_descriptor_table full;
+    const descriptor_limit full(0);
     EXPECT_FALSE(describe_host().complete);
     EXPECT_FALSE(adapter.refresh_gids());
     EXPECT_EQ(adapter.gids().all(), before);

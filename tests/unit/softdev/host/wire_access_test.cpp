@@ -38,7 +38,8 @@ class wire_access_process : public ::testing::Test {
   wire::wire_path path{home, wire::port_share::open(0, 1).value(), {.process_slot = 1}};
 };
 
-/// Returns the index of an interface that can join groups; 0 if there is none but loopback.
+/// Returns the index of an interface that can join groups; 0 if the host has only
+/// the loopback interface.
 std::uint32_t find_interface() {
   std::uint32_t found = 0;
   struct if_nameindex* const all = ::if_nameindex();

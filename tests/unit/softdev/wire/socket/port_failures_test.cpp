@@ -3,41 +3,20 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <memory>
 #include <thread>
-#include <vector>
 
+#include "tests/unit/softdev/descriptor_limit.hpp"
 #include "tests/unit/softdev/wire/socket/wired_host.hpp"
 
 namespace verbena::softdev::wire {
 namespace {
 
 using role = port_share::role;
-
-/// Limits the number of new descriptors of the process while it exists.
-class descriptor_limit {
- public:
-  explicit descriptor_limit(std::size_t spare) {
-    std::vector<unique_fd> next;
-    while (next.size() <= spare) next.emplace_back(::dup(STDIN_FILENO));
-    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    rlimit limited = before_;
-    limited.rlim_cur = static_cast<rlim_t>(next.back().get());
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limited), 0);
-  }
-  ~descriptor_limit() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
-  descriptor_limit(const descriptor_limit&) = delete;
-  descriptor_limit& operator=(const descriptor_limit&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 TEST(port_failures, owner_without_a_socket_for_sending_gives_up_the_port) {
   const std::uint16_t port = free_port();

@@ -36,7 +36,9 @@ class pages {
   }
   pages(const pages&) = delete;
   pages& operator=(const pages&) = delete;
-  ~pages() { munmap(at_, bytes_); }
+  ~pages() {
+    if (at_ != nullptr) munmap(at_, bytes_);
+  }
   [[nodiscard]] std::span<std::byte> all() const { return {at_, bytes_}; }
   [[nodiscard]] std::byte* at(std::size_t index) const { return at_ + index * page; }
   /// Replaces a page in one step, so that no other thread gets the addresses.
@@ -50,6 +52,12 @@ class pages {
   void withdraw(std::size_t index) const {
     ASSERT_EQ(mmap(at(index), page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
               at(index));
+  }
+  /// Moves all pages to `to`; no other function can be called afterwards. Other threads can map
+  /// memory at the former addresses, so the destructor does not unmap them.
+  void move_to(std::byte* to) {
+    ASSERT_EQ(mremap(at_, bytes_, bytes_, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
+    at_ = nullptr;
   }
   void discard(std::size_t index) const { ASSERT_EQ(madvise(at(index), page, MADV_DONTNEED), 0); }
 

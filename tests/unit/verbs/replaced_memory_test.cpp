@@ -117,11 +117,10 @@ TEST_F(replaced_memory_death, memory_that_was_discarded) {
 
 TEST_F(replaced_memory_death, memory_that_was_moved) {
   loopback pair;
-  const pages memory(1);
+  pages memory(1);
   const pages other(1);
   const auto region = pair.pd().register_memory(memory.all(), writable).value();
-  ASSERT_EQ(mremap(memory.at(0), page, page, MREMAP_MAYMOVE | MREMAP_FIXED, other.at(0)),
-            other.at(0));
+  memory.move_to(other.at(0));
   const auto post = [&] { receive(pair.b(), region.slice(0, 1)); };
   EXPECT_DEATH(post(), rule + ".* were moved since");
   // At its new address, the memory is watched only if it is registered.

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -22,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint32_t clients = 8;
+constexpr std::uint32_t client_count = 8;
 constexpr verbena::message_channel_options small{.message_bytes = 256,
                                                  .queues = {.max_send_wr = 4, .max_recv_wr = 4}};
 
@@ -39,10 +40,26 @@ verbena::unique_fd epoll_of(int fd) {
   return epoll;
 }
 
+// [echo]
+struct client {
+  verbena::message_channel channel;
+  std::optional<verbena::received_message> reply;  // not sent yet
+};
+
+// Returns messages to their sender while it has room for them. Returns their number.
+std::size_t echo(client& to) {
+  for (std::size_t count = 0;; ++count) {
+    if (!to.reply) to.reply = to.channel.try_receive();
+    // Without room, a later call sends the reply. A channel that has failed sends nothing.
+    if (!to.reply || !to.channel.try_send(to.reply->bytes())) return count;
+    to.reply.reset();
+  }
+}
+// [/echo]
+
 // [serve]
-// Returns each message to its sender, until `count` messages were returned.
-void serve(const verbena::completion_hub& hub, std::vector<verbena::message_channel>& channels,
-           std::size_t count) {
+// Serves the clients until `count` messages were returned.
+void serve(const verbena::completion_hub& hub, std::vector<client>& clients, std::size_t count) {
   const auto epoll = epoll_of(hub.fd());
   while (count > 0) {
     if (hub.arm().value()) {  // nothing was delivered since the last look
@@ -51,12 +68,7 @@ void serve(const verbena::completion_hub& hub, std::vector<verbena::message_chan
     }
     std::array<std::uint64_t, 16> ready{};  // tags of channels for which something has changed
     const std::size_t found = hub.next_ready(ready).value();
-    for (const std::uint64_t tag : std::span(ready).first(found)) {
-      while (const auto message = channels[tag].try_receive()) {
-        channels[tag].send(message->bytes()).value();
-        --count;
-      }
-    }
+    for (const std::uint64_t tag : std::span(ready).first(found)) count -= echo(clients[tag]);
   }
 }
 // [/serve]
@@ -69,10 +81,13 @@ void read_all(const verbena::completion_hub& hub, std::vector<verbena::channel>&
   std::size_t ended = 0;
   while (ended < pages.size()) {
     for (auto& each : channels) {
-      // A channel whose queue is full refuses the read.
-      while (started < pages.size() &&
-             !each.start_read(started, pages.subspan(started, 1), table.slice(started * 64, 64)))
+      while (started < pages.size()) {
+        const auto refused =
+            each.start_read(started, pages.subspan(started, 1), table.slice(started * 64, 64));
+        if (refused && refused->refusal() != verbena::refusal::queue_full) refused->value();
+        if (refused) break;  // until an operation of the channel has ended
         ++started;
+      }
     }
     hub.wait(verbena::deadline::after(10s)).value();
     std::array<verbena::completed_operation, 16> some;
@@ -114,19 +129,19 @@ void one_thread_for_many_channels() {
   // [hub]
   const std::uint32_t entries = 4 + 4 + verbena::message_channel::own_operations;
   const auto hub =
-      verbena::completion_hub::create(context, clients * entries, {.events = true}).value();
+      verbena::completion_hub::create(context, client_count * entries, {.events = true}).value();
   // [/hub]
-  std::vector<verbena::message_channel> served;
+  std::vector<client> served;
   std::vector<verbena::message_channel> peers;
-  for (std::uint32_t i = 0; i < clients; ++i) {
+  for (std::uint32_t i = 0; i < client_count; ++i) {
     // [prepare]
     auto prepared = verbena::message_channel::prepare(pd, hub, small).value();
     // [/prepare]
     auto peer = verbena::message_channel::prepare(pd, small).value();
     const auto here = prepared.endpoint();
-    served.push_back(connect(std::move(prepared), peer.endpoint()));
+    served.push_back({connect(std::move(prepared), peer.endpoint()), {}});
     // [tag]
-    served.back().set_tag(i);
+    served.back().channel.set_tag(i);
     // [/tag]
     peers.push_back(connect(std::move(peer), here));
   }
@@ -135,7 +150,7 @@ void one_thread_for_many_channels() {
     for (auto& each : peers)
       require(each.receive(verbena::deadline::after(10s)).value().text() == "hello");
   });
-  serve(hub, served, clients);
+  serve(hub, served, client_count);
   all_clients.join();
 }
 

@@ -52,7 +52,7 @@ result<rdma_side> rdma_side::connect(const transfer_parameters& parameters, copy
                                : connect_as_server(parameters, end, with));
     // siw does not process messages that arrive before its own side is connected. Each side
     // therefore waits until the peer is connected.
-    VERBENA_TRY_VOID(with.peer.exchange({}, with.timeout_from_now()));
+    VERBENA_TRY_DISCARD(with.peer.exchange({}, with.timeout_from_now()));
     return made;
   }
   VERBENA_TRY(auto made, create(*parameters.device, parameters.flow, end));
@@ -178,14 +178,14 @@ result<bool> rdma_side::poll() {
 result<std::optional<control_message>> rdma_side::next(const conversation& with) {
   constexpr int polls_before_sleep = 100;
   const auto until = with.timeout_from_now();
-  for (int i = 0; i < polls_before_sleep && ready_.empty(); ++i) VERBENA_TRY_VOID(poll());
+  for (int i = 0; i < polls_before_sleep && ready_.empty(); ++i) VERBENA_TRY_DISCARD(poll());
   while (ready_.empty()) {
     VERBENA_TRY_VOID(own_.queue.request_notification(verbena::notify::any_completion));
     VERBENA_TRY(const bool any, poll());
     if (any) break;
     VERBENA_TRY_VOID(wait_for(with, own_.channel.fd(), POLLIN, until));
-    VERBENA_TRY_VOID(own_.channel.poll_event());
-    VERBENA_TRY_VOID(poll());
+    VERBENA_TRY_DISCARD(own_.channel.poll_event());
+    VERBENA_TRY_DISCARD(poll());
   }
   const auto done = ready_.front();
   ready_ = ready_.subspan(1);

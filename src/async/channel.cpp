@@ -69,11 +69,11 @@ void channel_state::post_waiting() noexcept {
   }
 }
 
-void channel_state::abort() noexcept {
+void channel_state::abort(failure_cause why) noexcept {
   if (!of_) return;
   // The limit of an earlier call remains while operations of that call are in flight.
   const bool has_limit = core_->is_aborting() && flush_.is_set;
-  core_->begin_abort();
+  core_->begin_abort(why);
   if (has_limit || !core_->qp() || core_->in_flight() == 0) return;
   on_.timers().reset(flush_);
   on_.timers().set(flush_, std::chrono::steady_clock::now() + longest_flush);
@@ -148,7 +148,7 @@ void channel_operation::end_early(int code) noexcept {
     state_->stop_waiting(*this);
     end_refused(code == ETIMEDOUT ? refusal::limit_passed : refusal::cancelled, code);
   } else if (stage_ != stage::idle && !ended) {
-    state_->abort();
+    state_->abort(code == ETIMEDOUT ? failure_cause::aborted : failure_cause::program);
   }
 }
 
@@ -194,7 +194,7 @@ void channel::close() noexcept {
   detail::channel_state::release(std::exchange(state_, nullptr));
 }
 
-void channel::abort() { state().abort(); }
+void channel::abort() { state().abort(failure_cause::program); }
 
 verbena::channel channel::release() && {
   VERBENA_ASSERT(state().core().in_flight() == 0,

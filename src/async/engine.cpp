@@ -217,7 +217,7 @@ bool engine_state::arm() {
   // The engine looks for completions of the past at the recipients that complete_all() calls.
   static_cast<void>(table_.take_delivered());
   auto armed = hub_.arm();
-  if (!armed) [[unlikely]] {
+  if (!armed.has_value()) [[unlikely]] {
     auto why = std::move(armed).error();
     table_.lose_all(why.code());
     fail(std::move(why));

@@ -68,7 +68,7 @@ class carrier {
       }
       if (core_.is_probing() && ++polls_ < polls_before_sleep) {
         if (polls_ % polls_of_a_step == 0)
-          VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(deadline::after({})));
+          VERBENA_CO_TRY_DISCARD(co_await verbena::detail::expiry(deadline::after({})));
         continue;
       }
       const int wanted =
@@ -86,7 +86,7 @@ class carrier {
     if (left.empty()) return {};
     if (send_failure_) return *std::move(send_failure_);
     const auto count = left.size();
-    if (auto sent = peer_.write_some(left); !sent) {
+    if (auto sent = peer_.write_some(left); !sent.has_value()) {
       send_failure_ = std::move(sent).error();
       left = {};
     }

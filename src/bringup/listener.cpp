@@ -116,7 +116,7 @@ steps<stream> greeter::accept_in_steps(deadline until) {
     VERBENA_CO_TRY(auto next, poll(0));
     if (next) co_return *std::move(next);
     if (until.expired()) co_return timed_out();
-    VERBENA_CO_TRY_VOID(
+    VERBENA_CO_TRY_DISCARD(
         co_await verbena::detail::ready(epoll_.get(), POLLIN, next_deadline(until)));
   }
 }

@@ -298,7 +298,7 @@ bool negotiation_core::begin_again() {
 
 bool negotiation_core::poll_probe() {
   auto done = probe_->poll(*terms_, peer_.name);
-  if (!done) return abandon(std::move(done).error()), false;
+  if (!done.has_value()) return abandon(std::move(done).error()), false;
   return *done && settle();
 }
 

@@ -151,7 +151,7 @@ steps<std::optional<lookup>> look_up_name(address where, deadline until) {
                                 "threads is reached (pids cgroup, RLIMIT_NPROC); give an IP "
                                 "address, or raise the limit");
   const auto ended = co_await verbena::detail::ready(shared->done.get(), POLLIN, until);
-  VERBENA_CO_TRY_VOID(ended);
+  VERBENA_CO_TRY_DISCARD(ended);
   if (!*ended && resolver.is_waiting(shared))
     co_return error::timed_out(
         "getaddrinfo", where.host,

@@ -63,7 +63,7 @@ steps<int> connect_one(int socket, socket_address to, deadline until) {
   if (::connect(socket, to.get(), to.length) == 0) co_return 0;
   if (errno != EINPROGRESS && errno != EINTR) co_return errno;
   const auto ready = co_await verbena::detail::ready(socket, POLLOUT, until);
-  if (!ready) co_return ready.error().code();
+  if (!ready.has_value()) co_return ready.error().code();
   if (!*ready) co_return ETIMEDOUT;
   int code = 0;
   socklen_t length = sizeof code;
@@ -159,7 +159,7 @@ steps<unique_fd> connect_to(address where, deadline until, std::chrono::nanoseco
     const auto next = deadline::after(retry_interval);
     if (code != ECONNREFUSED || next.when() > until.when() || next.when() > last.when())
       co_return cannot_connect(code, where);
-    VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(next));
+    VERBENA_CO_TRY_DISCARD(co_await verbena::detail::expiry(next));
   }
 }
 

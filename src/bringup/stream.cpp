@@ -110,7 +110,7 @@ steps<frame> stream::run(const char* call, std::span<const std::byte> out, deadl
   frame_decoder decoder(options_.max_blob_bytes);
   std::optional<error> send_failure;
   while (!decoder.complete() || !out.empty()) {
-    if (auto sent = write_some(out); !sent) {
+    if (auto sent = write_some(out); !sent.has_value()) {
       send_failure = std::move(sent).error();
       out = {};
     }

@@ -140,9 +140,9 @@ void channel_core::flush_because(failure_cause why, deadline until) {
   aborting_ = was_aborting;
 }
 
-void channel_core::begin_abort() noexcept {
+void channel_core::begin_abort(failure_cause why) noexcept {
   if (!queue_ || aborting_) return;
-  fail_because(failure_cause::aborted);
+  fail_because(why);
   aborting_ = true;
   auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
   if (moved) return;

@@ -25,7 +25,7 @@ std::string to_string(failure_cause of) {
     case failure_cause::aborted:
       return "an abort_at passed, and the connection was ended";
     case failure_cause::program:
-      return "the program flushed the channel";
+      return "the program ended the connection";
     case failure_cause::adapter:
       return "polling or flushing failed, and the queue pair was destroyed";
   }

@@ -31,6 +31,11 @@ constexpr std::uint16_t default_port = 7471;
 constexpr std::chrono::seconds default_timeout{5};
 constexpr int connect_retry_ms = 20;
 
+/// Returns the deadline of the negotiation with an accepted peer, which could stop sending.
+deadline negotiation_limit(deadline until) noexcept {
+  return until.is_never() ? deadline::after(default_timeout) : until;
+}
+
 /// Parses an address. `:7471` means all addresses of this host.
 result<address> listening_address(std::string_view text) {
   if (!text.starts_with(':')) return bringup::parse_address(text, default_port);
@@ -62,7 +67,7 @@ result<message_channel> accept_over_tcp(const context& device, const address& at
   VERBENA_TRY(auto stream, listening.accept(until));
   VERBENA_TRY(const auto pd, device.allocate_pd());
   VERBENA_TRY(auto prepared, message_channel::prepare(pd, options));
-  return std::move(prepared).connect(stream, until);
+  return std::move(prepared).connect(stream, negotiation_limit(until));
 }
 
 result<message_channel> accept_with_cm(const address& at, const message_channel_options& options,
@@ -72,7 +77,7 @@ result<message_channel> accept_with_cm(const address& at, const message_channel_
   VERBENA_TRY(const auto device, request.context());
   VERBENA_TRY(const auto pd, device.allocate_pd());
   VERBENA_TRY(auto prepared, message_channel::prepare(pd, options));
-  return std::move(prepared).accept(std::move(request), until);
+  return std::move(prepared).accept(std::move(request), negotiation_limit(until));
 }
 
 error naming(error why, const char* call, const address& where) {

@@ -74,7 +74,7 @@ steps<message_channel> prepared_message_channel::answer(prepared_message_channel
       std::move(self.queue_), {.private_data = ours, .first = cm::first_sender::passive}, until,
       [core](queue_pair<rc>& made) { return core->fill(made); });
   VERBENA_CO_TRY(auto connected, co_await std::move(accepting));
-  VERBENA_CO_TRY_VOID(take_over(*core, std::move(connected)));
+  VERBENA_CO_TRY_DISCARD(take_over(*core, std::move(connected)));
   co_return message_channel(std::move(self.core_));
 }
 

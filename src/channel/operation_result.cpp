@@ -101,8 +101,8 @@ error operation_result::error() const {
     case operation_end::aborted:
       return error::timed_out(
           "operation of a channel", {},
-          "an abort_at passed, and the connection was ended to get the memory back; the operation "
-          "may have taken effect at the peer; " +
+          "an abort_at passed, or abort() or a cancellation ended the connection, to release the "
+          "memory of its operations; the operation may have taken effect at the peer; " +
               place(posted_));
     case operation_end::lost:
       return error::from_errno(

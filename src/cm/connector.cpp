@@ -44,8 +44,8 @@ steps<void> connector::find(socket_address to, connector_options options, deadli
       co_return std::move(event).error();
   }
   VERBENA_CO_TRY_VOID(id_.resolve_route(until.time_left()));
-  VERBENA_CO_TRY_VOID(co_await wait(event_kind::route_resolved, event_kind::route_resolved,
-                                    "rdma_resolve_route", until));
+  VERBENA_CO_TRY_DISCARD(co_await wait(event_kind::route_resolved, event_kind::route_resolved,
+                                       "rdma_resolve_route", until));
   co_return {};
 }
 

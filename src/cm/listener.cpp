@@ -112,7 +112,7 @@ steps<connection> connection_request::accept(connection_request request,
   }
   VERBENA_CO_TRY_VOID(self.id_.accept(parameters));
   self.open_ = false;
-  VERBENA_CO_TRY_VOID(co_await detail::wait(self.channel_, self.id_, until_established, until));
+  VERBENA_CO_TRY_DISCARD(co_await detail::wait(self.channel_, self.id_, until_established, until));
   if (awaited) VERBENA_CO_TRY_VOID(co_await awaited->wait(self.channel_, self.id_, until));
   connection made(self.channel_, self.id_, std::move(queue), std::move(self.said_));
   if (awaited)

@@ -122,7 +122,7 @@ result<void> session_core::learn_reason(held& lock, deadline until) {
   constexpr auto reason_timeout = std::chrono::seconds(1);
   if (over_) return {};
   const auto end = deadline::at(std::min(until.when(), deadline::after(reason_timeout).when()));
-  VERBENA_TRY_VOID(wait(lock, [this] { return over_.has_value(); }, end));
+  VERBENA_TRY_DISCARD(wait(lock, [this] { return over_.has_value(); }, end));
   if (!over_)
     over_ =
         error::from_errno(ECONNABORTED, "wait", name_,

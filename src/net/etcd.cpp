@@ -132,7 +132,7 @@ class etcd_client {
     return !left.empty() && left != "0";
   }
   [[nodiscard]] result<void> revoke(const std::string& lease, deadline until) {
-    VERBENA_TRY_VOID(ask("/v3/lease/revoke", {{"ID", lease}}, until));
+    VERBENA_TRY_DISCARD(ask("/v3/lease/revoke", {{"ID", lease}}, until));
     return {};
   }
   [[nodiscard]] result<std::optional<stored>> get(const std::string& key, deadline until) {
@@ -219,7 +219,7 @@ class announcement {
   void run() {
     while (true) {
       const auto ended = wait_for_fd(stop_.get(), POLLIN, deadline::after(time_to_renew));
-      if (!ended || *ended) return;
+      if (!ended.has_value() || *ended) return;
       bool is_renewed = false;
       // Without memory, the lease is renewed after the next interval.
       verbena::detail::call_or_else(

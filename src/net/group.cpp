@@ -295,7 +295,7 @@ result<group> group::rejoin(const protection_domain& domain, const membership& w
         "the store of the group ended with the old process of rank 0; use a separate "
         "store, for example that of verbena launch or verbena store");
   auto place = who;
-  VERBENA_TRY_VOID(detail::find_store(place, until, options.store));
+  VERBENA_TRY_DISCARD(detail::find_store(place, until, options.store));
   VERBENA_TRY(auto client, detail::renewal::connect_again(place, until));
   VERBENA_TRY(auto board, detail::rank_board::create(domain, who.rank, who.size));
   // The endpoints of the peers are not known yet.

@@ -114,7 +114,7 @@ steps<void> run_in_steps(group_state& in, collective_call of) {
     if (queued.are_members_changed()) co_return queued.fail_after_change();
     if (turn.has_come()) break;
     if (of.until.expired()) co_return queued.fail_late();
-    VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(pauses.next(of.until)));
+    VERBENA_CO_TRY_DISCARD(co_await verbena::detail::expiry(pauses.next(of.until)));
   }
   renewal::take_late_answer(in);
   result<collective> begun = of.begin(who);
@@ -125,13 +125,13 @@ steps<void> run_in_steps(group_state& in, collective_call of) {
   while (true) {
     const std::uint64_t moves = begun->moves;
     const result<bool> has_ended = in.board.poll(*begun);
-    if (!has_ended || *has_ended) {
+    if (!has_ended.has_value() || *has_ended) {
       running.end();
-      if (!has_ended) co_return has_ended.error();
+      if (!has_ended.has_value()) co_return has_ended.error();
       co_return {};
     }
     if (begun->moves != moves) pauses.restart();
-    VERBENA_CO_TRY_VOID(co_await verbena::detail::expiry(pauses.next(begun->give_up)));
+    VERBENA_CO_TRY_DISCARD(co_await verbena::detail::expiry(pauses.next(begun->give_up)));
   }
 }
 
@@ -145,38 +145,38 @@ using detail::run_in_steps;
 using kind = collective_call::kind;
 
 steps<void> group_steps::barrier(deadline until, barrier_algorithm algorithm,
-                                 std::span<const std::uint32_t> ranks) const {
+                                 const detail::lasting_ranks& ranks) const {
   return run_in_steps(*of_, {.what = kind::barrier,
                              .name = {"barrier", "a barrier"},
-                             .ranks = ranks,
+                             .ranks = ranks.get(),
                              .until = until,
                              .algorithm = algorithm});
 }
 
 steps<void> group_steps::broadcast(const sink& data, std::uint32_t root, deadline until,
-                                   std::span<const std::uint32_t> ranks) const {
+                                   const detail::lasting_ranks& ranks) const {
   return run_in_steps(*of_, {.what = kind::broadcast,
                              .name = {"broadcast", "a broadcast"},
-                             .ranks = ranks,
+                             .ranks = ranks.get(),
                              .until = until,
                              .bytes = registered_bytes(data),
                              .root = root});
 }
 
 steps<void> group_steps::all_gather(const sink& data, deadline until,
-                                    std::span<const std::uint32_t> ranks) const {
+                                    const detail::lasting_ranks& ranks) const {
   return run_in_steps(*of_, {.what = kind::all_gather,
                              .name = {"all_gather", "an all_gather"},
-                             .ranks = ranks,
+                             .ranks = ranks.get(),
                              .until = until,
                              .bytes = registered_bytes(data)});
 }
 
 steps<void> group_steps::all_to_all(const source& out, const sink& in, deadline until,
-                                    std::span<const std::uint32_t> ranks) const {
+                                    const detail::lasting_ranks& ranks) const {
   return run_in_steps(*of_, {.what = kind::all_to_all,
                              .name = {"all_to_all", "an all_to_all"},
-                             .ranks = ranks,
+                             .ranks = ranks.get(),
                              .until = until,
                              .bytes = registered_bytes(in),
                              .out = registered_bytes(out)});

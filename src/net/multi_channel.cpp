@@ -121,14 +121,15 @@ result<void> multi_channel::multicast(std::span<const std::uint32_t> ranks, cons
 }
 
 void multi_channel::open_scopes(multi_scope& opened, std::uint32_t rank, abort_at limit,
-                                function_ref<void()> body, std::vector<peer_failure>& failures) {
+                                function_ref<void()> body, detail::unseen_peer_failures& failures) {
   if (rank == size()) return body();
   const auto outcome = channels_[rank].scope(limit, [&](operation_scope& inner) {
     opened.scopes_[rank] = &inner;
     open_scopes(opened, rank + 1, limit, body, failures);
   });
   for (const operation_result& each : outcome.drained())
-    failures.push_back({.rank = rank, .result = each});
+    failures.recorded.push_back({.rank = rank, .result = each});
+  failures.unrecorded += outcome.unrecorded();
 }
 
 namespace {

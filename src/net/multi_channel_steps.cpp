@@ -146,7 +146,7 @@ steps<void> run_in_steps(const char* call, multi_channel& channels, Operations w
     if (!polled) co_return std::move(polled).error();
     if (have_ended) continue;
     VERBENA_CO_TRY(auto event, all.next_event());
-    VERBENA_CO_TRY_VOID(co_await event);
+    VERBENA_CO_TRY_DISCARD(co_await event);
   }
   co_return all.outcome();
 }
@@ -176,12 +176,12 @@ steps<void> multi_channel_steps::gather(std::span<peer_read> parts, abort_at lim
   return run_in_steps("gather", *of_, listed_operations<peer_read>{parts}, limit, posted);
 }
 
-steps<void> multi_channel_steps::multicast(std::span<const std::uint32_t> ranks, const source& data,
+steps<void> multi_channel_steps::multicast(const detail::lasting_ranks& ranks, const source& data,
                                            abort_at limit, const operation_options& options,
                                            std::source_location posted) const {
   return run_in_steps(
       "multicast", *of_,
-      detail::multicast_operations{.ranks = ranks, .data = data, .options = options}, limit,
+      detail::multicast_operations{.ranks = ranks.get(), .data = data, .options = options}, limit,
       posted);
 }
 

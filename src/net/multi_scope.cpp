@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/net/multi_scope.hpp"
 
+#include <fmt/format.h>
+
+#include <cerrno>
 #include <utility>
 
 #include "src/net/rank_list.hpp"
@@ -9,17 +12,25 @@ namespace verbena::inline VERBENA_ABI::net {
 
 namespace detail {
 
-error with_failures(error why, std::span<const peer_failure> failures) {
-  if (failures.empty()) return why;
-  std::vector<std::uint32_t> ranks;
-  ranks.reserve(failures.size());
-  for (const peer_failure& each : failures) ranks.push_back(each.rank);
-  return with_failed_ranks(std::move(why), std::move(ranks));
+error with_failures(error why, const unseen_peer_failures& failures) {
+  if (!failures.recorded.empty()) {
+    std::vector<std::uint32_t> ranks;
+    ranks.reserve(failures.recorded.size());
+    for (const peer_failure& each : failures.recorded) ranks.push_back(each.rank);
+    why = with_failed_ranks(std::move(why), std::move(ranks));
+  }
+  if (failures.unrecorded == 0) return why;
+  return std::move(why).with_diagnosis(
+      fmt::format("{} more operations failed, which were not recorded because memory was short",
+                  failures.unrecorded));
 }
 
-error from_failures(std::span<const peer_failure> failures) {
+error from_failures(const unseen_peer_failures& failures) {
   VERBENA_ASSERT(!failures.empty(), "error() of a scope that succeeded: check has_value() first");
-  return with_failures(failures.front().result.error(), failures);
+  if (failures.recorded.empty())
+    return with_failures(error::from_errno(EIO, "multi_channel::scope", {}, "operations failed"),
+                         failures);
+  return with_failures(failures.recorded.front().result.error(), failures);
 }
 
 }  // namespace detail

@@ -290,7 +290,7 @@ result<void> renewal::change(const store_agreed& states, std::vector<std::uint32
   // The queue pairs of the previous epoch have been destroyed or have no request in flight.
   group_.board.clear(epoch_, members_);
   VERBENA_TRY_VOID(connect());
-  VERBENA_TRY_VOID(take_step("renewal: connections", std::array{part_view()}));
+  VERBENA_TRY_DISCARD(take_step("renewal: connections", std::array{part_view()}));
   const auto silent =
       group_.board.probe(group_.channels, connected_members(), time_of_probe(until_));
   unreachable_.insert(unreachable_.end(), silent.begin(), silent.end());

@@ -63,7 +63,7 @@ result<std::optional<store_answer>> receive_reply(store_link& link, deadline unt
     VERBENA_TRY(auto next, receive_until(link, until));
     if (!next) break;
     auto is_news = link.take_news(*next);
-    if (!is_news) return link.lose(std::move(is_news).error());
+    if (!is_news.has_value()) return link.lose(std::move(is_news).error());
     if (!*is_news) return std::optional(std::move(next->what));
   }
   return std::optional<store_answer>();
@@ -76,7 +76,7 @@ void receive_last(store_link& link) {
     const auto next = receive_until(link, until);
     if (!next || !*next) return;
     auto is_news = link.take_news(**next);
-    if (!is_news) {
+    if (!is_news.has_value()) {
       static_cast<void>(link.lose(std::move(is_news).error()));
     } else if (!*is_news) {
       link.keep_last((*next)->what);
@@ -352,7 +352,7 @@ void receive_news(store_link& link) {
       break;
     }
     auto is_news = link.take_news(*news);
-    if (!is_news) {
+    if (!is_news.has_value()) {
       static_cast<void>(link.lose(std::move(is_news).error()));
       break;
     }

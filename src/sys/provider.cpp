@@ -135,7 +135,7 @@ result<const provider*> soft_provider() {
 
 result<const sys::efa_table*> efa_functions(const provider& from) {
   if (from.origin == provider_origin::system)
-    VERBENA_TRY_VOID(sys::load_system_library(sys::rdma_library::efa));
+    VERBENA_TRY_DISCARD(sys::load_system_library(sys::rdma_library::efa));
   if (from.efa == nullptr || !from.efa->query_device.available())
     return error::not_supported(
         "efadv_query_device", to_string(from.origin),
@@ -147,7 +147,7 @@ result<const sys::efa_table*> efa_functions(const provider& from) {
 
 result<const sys::cm_table*> cm_functions(const provider& from) {
   if (from.origin == provider_origin::system)
-    VERBENA_TRY_VOID(sys::load_system_library(sys::rdma_library::rdmacm));
+    VERBENA_TRY_DISCARD(sys::load_system_library(sys::rdma_library::rdmacm));
   if (from.cm == nullptr || !from.cm->create_event_channel.available())
     return error::not_supported(
         "rdma_create_event_channel", to_string(from.origin),

@@ -150,7 +150,7 @@ result<std::span<completion>> completion_queue::wait(std::span<completion> out, 
     }
     const auto channel = detail::internals::make<completion_channel>(state().parents().channel);
     if (is_armed) {
-      VERBENA_TRY_VOID(channel.wait(until));
+      VERBENA_TRY_DISCARD(channel.wait(until));
     } else {
       // Takes the events of earlier arms, which would end the wait at once.
       for (bool has_event = true; has_event;) {

@@ -197,7 +197,7 @@ class [[nodiscard]] channel {
   /// Ends the connection: moves the queue pair to the error state. All operations complete with
   /// `asio::error::operation_aborted`. Makes a system call.
   void abort() {
-    of_.state().abort();
+    of_.state().abort(failure_cause::program);
     of_.on().wake();
   }
   /// Returns the executor of the engine.

@@ -17,8 +17,8 @@ struct contract_violation {
   int earlier_line = 0;  ///< the line in `earlier_file`
 };
 
-/// Handles a violated rule. The handler may log, or throw in a test. When it returns, the library
-/// aborts the program.
+/// Handles a violated rule. The handler may log, or throw in a test; in a noexcept function or a
+/// destructor, an exception ends the program. When it returns, the library aborts the program.
 using violation_handler = void (*)(const contract_violation&);
 
 /// Replaces the handler and returns the previous one; nullptr restores the default.

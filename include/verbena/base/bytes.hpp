@@ -11,12 +11,14 @@
 #include <span>
 #include <string_view>
 
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/config.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
 /// Returns a view of the bytes of `text`, without a terminating zero.
-[[nodiscard]] inline std::span<const std::byte> bytes_of(std::string_view text) noexcept {
+[[nodiscard]] inline std::span<const std::byte> bytes_of(
+    std::string_view text VERBENA_LIFETIMEBOUND) noexcept {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
@@ -40,7 +42,8 @@ template <std::unsigned_integral T>
 class byte_reader {
  public:
   /// Starts at the front of `bytes`, which must outlive the reader.
-  explicit byte_reader(std::span<const std::byte> bytes) noexcept : rest_(bytes) {}
+  explicit byte_reader(std::span<const std::byte> bytes VERBENA_LIFETIMEBOUND) noexcept
+      : rest_(bytes) {}
 
   /// Returns the next value, or nullopt if too few bytes are left.
   template <std::unsigned_integral T>

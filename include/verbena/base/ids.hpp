@@ -3,9 +3,11 @@
 #pragma once
 
 #include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>  // std::hash
+#include <utility>
 
 #include "verbena/base/assert.hpp"
 
@@ -21,8 +23,12 @@ class strong_id {
 
   /// Makes the identifier 0.
   constexpr strong_id() noexcept = default;
-  /// Makes an identifier of `value`.
-  constexpr explicit strong_id(Representation value) noexcept : value_(value) {}
+  /// Makes an identifier of `value`. Precondition: the representation can hold `value`.
+  template <std::integral Integer>
+  constexpr explicit strong_id(Integer value) : value_(static_cast<Representation>(value)) {
+    VERBENA_ASSERT(std::in_range<Representation>(value),
+                   "a number is out of the range of the identifier that is made of it");
+  }
   /// Returns the integer.
   [[nodiscard]] constexpr Representation value() const noexcept { return value_; }
   friend constexpr auto operator<=>(strong_id, strong_id) noexcept = default;

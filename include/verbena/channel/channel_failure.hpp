@@ -18,10 +18,12 @@ enum class failure_cause : std::uint8_t {
   /// connection. The asynchronous events of the context may say more.
   connection,
   aborted,  ///< an abort_at passed, and the operations in flight were flushed; `first` is one
-  program,  ///< channel::flush() or channel::reconnect() was called
+  /// channel::flush(), channel::reconnect() or async::channel::abort() was called, or an operation
+  /// in flight was cancelled.
+  program,
   adapter,  ///< polling or flushing failed with `code`, and the queue pair was destroyed
 };
-/// Returns the cause in words: `an operation failed`, `the program flushed the channel`, …
+/// Returns the cause in words: `an operation failed`, `the program ended the connection`, …
 [[nodiscard]] std::string to_string(failure_cause of);
 
 /// Counts the operations of a connection that did not succeed, by operation_result::delivery().

@@ -71,7 +71,7 @@ class [[nodiscard]] message_channel {
   ///
   /// Opens the device like open_device(), and connects over TCP; on iWARP through the connection
   /// manager, which chooses the device by the route. While no program listens at `address`, tries
-  /// again for at most 5 s. The port is 7471 if `address` has none.
+  /// again. The whole call is limited to 5 s. The port is 7471 if `address` has none.
   ///
   /// Errors: `invalid_argument` for a malformed address; ECONNREFUSED if no program listens there;
   /// those of open_device(), prepare() and prepared_message_channel::connect(). All name the
@@ -83,8 +83,9 @@ class [[nodiscard]] message_channel {
                                                        deadline until);
   /// Listens at `address`, such as `:7471`, accepts one peer and stops listening.
   ///
-  /// The peer calls connect(). Without a host, listens at all addresses. Errors: those of
-  /// connect(); EADDRINUSE if another program listens there.
+  /// The peer calls connect(). Without a host, listens at all addresses. Waits for a peer without a
+  /// limit, then negotiates with it for at most 5 s. Errors: those of connect(); EADDRINUSE if
+  /// another program listens there.
   [[nodiscard]] static result<message_channel> listen_once(std::string_view address);
   /// Listens at `address` and accepts one peer, until `until`.
   [[nodiscard]] static result<message_channel> listen_once(std::string_view address,
@@ -157,6 +158,9 @@ class [[nodiscard]] message_channel {
   /// Returns whether try_receive() has a message without polling. Never polls.
   [[nodiscard]] bool has_message() const;
   /// Waits for the next message until `until` passes or the channel fails.
+  ///
+  /// A peer that has died or is unreachable is not detected while this side sends nothing: without
+  /// a deadline, the call then never ends.
   [[nodiscard]] receive_result receive(deadline until = deadline::never());
 
   /// Polls once, posts receives and grants credits. Never blocks.

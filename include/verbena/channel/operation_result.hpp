@@ -27,8 +27,9 @@ enum class operation_end : std::uint8_t {
   success,  ///< completed successfully
   failed,   ///< completed with an error: completion()
   refused,  ///< was not posted: refusal(), code()
-  /// An abort_at passed: the channel moved its queue pair to the error state to get the memory
-  /// back, and the operation was flushed. It may have taken effect at the peer.
+  /// An abort_at passed, or async::channel::abort() or a cancellation ended the connection: the
+  /// channel moved its queue pair to the error state to release the memory, and the operation was
+  /// flushed. It may have taken effect at the peer. channel::failure() has the cause.
   aborted,
   /// The queue pair was destroyed before the completion arrived. The device no longer accesses the
   /// memory; the operation may have taken effect at the peer. code() is the errno of the failed

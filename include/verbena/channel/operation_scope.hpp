@@ -113,8 +113,8 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result 
   /// Returns the error of the body if it failed, otherwise the first failure of an operation. The
   /// other failures are appended to its text. Precondition: !has_value(). Allocates.
   [[nodiscard]] verbena::error error() const {
-    return body_ ? detail::from_failures(failures_)
-                 : detail::with_failures(body_.error(), failures_);
+    return body_.has_value() ? detail::from_failures(failures_)
+                             : detail::with_failures(body_.error(), failures_);
   }
   /// Returns the value of the body, or raises error().
   decltype(auto) value() const& {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "verbena/base/assert.hpp"
 #include "verbena/base/error.hpp"
 #include "verbena/channel/received_message.hpp"
 
@@ -31,15 +32,19 @@ class [[nodiscard("a wait can fail: check the result, or call value()")]] receiv
   [[nodiscard]] bool timed_out() const noexcept { return !has_message_ && !failure_; }
 
   /// Returns the message. Precondition: has_value().
-  [[nodiscard]] received_message& operator*() & noexcept { return message_; }
+  [[nodiscard]] received_message& operator*() & { return check(), message_; }
   /// Returns the message. Precondition: has_value().
-  [[nodiscard]] const received_message& operator*() const& noexcept { return message_; }
+  [[nodiscard]] const received_message& operator*() const& { return check(), message_; }
   /// Returns the message. Precondition: has_value().
-  [[nodiscard]] received_message operator*() && noexcept { return std::move(message_); }
+  [[nodiscard]] received_message operator*() && { return check(), std::move(message_); }
   /// Returns the message. Precondition: has_value().
-  [[nodiscard]] received_message* operator->() noexcept { return &message_; }
+  [[nodiscard]] received_message* operator->() & { return check(), &message_; }
   /// Returns the message. Precondition: has_value().
-  [[nodiscard]] const received_message* operator->() const noexcept { return &message_; }
+  [[nodiscard]] const received_message* operator->() const& { return check(), &message_; }
+  /// Not for temporary objects: the buffer of the message would be used again.
+  received_message* operator->() && = delete;
+  /// Not for temporary objects: the buffer of the message would be used again.
+  const received_message* operator->() const&& = delete;
 
   /// Returns the message, or raises error().
   [[nodiscard]] received_message value() && {
@@ -51,6 +56,11 @@ class [[nodiscard("a wait can fail: check the result, or call value()")]] receiv
   [[nodiscard]] verbena::error error() const;
 
  private:
+  void check() const {
+    VERBENA_ASSERT(has_message_,
+                   "a receive_result without a message was dereferenced: check it first");
+  }
+
   received_message message_{buffer(), 0, 0};  // empty without a message
   bool has_message_ = false;
   std::optional<verbena::error> failure_;

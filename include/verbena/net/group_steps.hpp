@@ -9,13 +9,16 @@
 #include "verbena/channel/sink.hpp"
 #include "verbena/channel/source.hpp"
 #include "verbena/net/barrier_algorithm.hpp"
+#include "verbena/net/peer_operations.hpp"
 #include "verbena/net/reduction.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
 
 namespace detail {
 struct group_state;
-}
+/// An empty list of ranks.
+inline constexpr std::span<const std::uint32_t> all_members{};
+}  // namespace detail
 
 /// The barriers and collective operations of a group, as operations in steps. No step blocks,
 /// except in the cases below.
@@ -56,24 +59,28 @@ class group_steps {
   /// Waits until all members have called barrier(); see group::barrier().
   [[nodiscard]] steps<void> barrier(deadline until,
                                     barrier_algorithm algorithm = barrier_algorithm::dissemination,
-                                    std::span<const std::uint32_t> ranks = {}) const;
+                                    const detail::lasting_ranks& ranks = detail::all_members) const;
   /// Copies the buffer of rank `root` to all members; see group::broadcast().
-  [[nodiscard]] steps<void> broadcast(const sink& data, std::uint32_t root, deadline until,
-                                      std::span<const std::uint32_t> ranks = {}) const;
+  [[nodiscard]] steps<void> broadcast(
+      const sink& data, std::uint32_t root, deadline until,
+      const detail::lasting_ranks& ranks = detail::all_members) const;
   /// Gathers the parts of all members on each member; see group::all_gather().
-  [[nodiscard]] steps<void> all_gather(const sink& data, deadline until,
-                                       std::span<const std::uint32_t> ranks = {}) const;
+  [[nodiscard]] steps<void> all_gather(
+      const sink& data, deadline until,
+      const detail::lasting_ranks& ranks = detail::all_members) const;
   /// Exchanges a part with each member; see group::all_to_all().
-  [[nodiscard]] steps<void> all_to_all(const source& out, const sink& in, deadline until,
-                                       std::span<const std::uint32_t> ranks = {}) const;
+  [[nodiscard]] steps<void> all_to_all(
+      const source& out, const sink& in, deadline until,
+      const detail::lasting_ranks& ranks = detail::all_members) const;
   /// Combines the elements of all members; see group::all_reduce(). Copies `with`.
   template <class T, reduces<T> Operation>
-  [[nodiscard]] steps<void> all_reduce(const sink& data, Operation with, deadline until,
-                                       std::span<const std::uint32_t> ranks = {}) const {
+  [[nodiscard]] steps<void> all_reduce(
+      const sink& data, Operation with, deadline until,
+      const detail::lasting_ranks& ranks = detail::all_members) const {
     // This object and `data` are used only before the first suspension.
     const detail::combiner<T, Operation> by(with);
     const detail::combination combined = by.combination();
-    auto begun = all_reduce_by(data, combined, until, ranks);
+    auto begun = all_reduce_by(data, combined, until, ranks.get());
     co_return co_await std::move(begun);
   }
   /// Combines the elements of all members into the buffer of rank `root`; see group::reduce().
@@ -81,10 +88,10 @@ class group_steps {
   template <class T, reduces<T> Operation>
   [[nodiscard]] steps<void> reduce(const sink& data, Operation with, std::uint32_t root,
                                    deadline until,
-                                   std::span<const std::uint32_t> ranks = {}) const {
+                                   const detail::lasting_ranks& ranks = detail::all_members) const {
     const detail::combiner<T, Operation> by(with);
     const detail::combination combined = by.combination();
-    auto begun = reduce_by(data, combined, root, until, ranks);
+    auto begun = reduce_by(data, combined, root, until, ranks.get());
     co_return co_await std::move(begun);
   }
 

@@ -120,11 +120,12 @@ class multi_channel {
   /// returns, also if `body` fails or throws. The result contains the return value of `body` (a
   /// value, a result<T> or void) and every failure that `body` did not inspect. If `limit` passes,
   /// ends the connections with operations in flight. Allocates a list of size() elements. Nests one
-  /// scope per channel, so the stack usage grows with size().
-  template <std::invocable<multi_scope&> Body>
+  /// scope per channel, so the stack usage grows with size(). Does not accept bodies that are
+  /// coroutines or return an operation of the scope: these would end after the scope.
+  template <detail::multi_scope_body Body>
   auto scope(abort_at limit, Body&& body) {
     multi_scope opened(size());
-    std::vector<peer_failure> failures;
+    detail::unseen_peer_failures failures;
     using returned = std::invoke_result_t<Body, multi_scope&>;
     if constexpr (std::is_void_v<returned>) {
       auto inside = [&] { body(opened); };
@@ -139,7 +140,7 @@ class multi_channel {
     }
   }
   /// Calls `body` with a scope that waits until all operations have completed.
-  template <std::invocable<multi_scope&> Body>
+  template <detail::multi_scope_body Body>
   auto scope(Body&& body) {
     return scope(abort_at(), std::forward<Body>(body));
   }
@@ -148,7 +149,7 @@ class multi_channel {
   // Opens the scopes of the channels from `rank` on, each nested in the previous one, and calls
   // `body`.
   void open_scopes(multi_scope& opened, std::uint32_t rank, abort_at limit,
-                   function_ref<void()> body, std::vector<peer_failure>& failures);
+                   function_ref<void()> body, detail::unseen_peer_failures& failures);
 
   completion_hub hub_;
   std::vector<channel> channels_;

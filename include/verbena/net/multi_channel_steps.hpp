@@ -65,7 +65,7 @@ class multi_channel_steps {
       std::source_location posted = std::source_location::current()) const;
   /// Sends the same bytes to each of `ranks`, as one message per rank.
   [[nodiscard]] steps<void> multicast(
-      std::span<const std::uint32_t> ranks, const source& data, abort_at limit = {},
+      const detail::lasting_ranks& ranks, const source& data, abort_at limit = {},
       const operation_options& options = {},
       std::source_location posted = std::source_location::current()) const;
 

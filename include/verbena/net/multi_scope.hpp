@@ -3,6 +3,8 @@
 // the scope ends.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <source_location>
 #include <span>
@@ -18,6 +20,8 @@
 
 namespace verbena::inline VERBENA_ABI::net {
 
+class multi_scope;
+
 /// A failed operation of a scope and its rank. Threads: immutable value.
 struct peer_failure {
   std::uint32_t rank = 0;        ///< rank of the channel
@@ -25,11 +29,25 @@ struct peer_failure {
 };
 
 namespace detail {
+/// A body of a scope, which has ended when it returns: no coroutine, no operation of the scope.
+template <class Body>
+concept multi_scope_body = std::invocable<Body, multi_scope&> &&
+                           !verbena::detail::ends_later<verbena::detail::value_of_body<
+                               std::remove_cvref_t<std::invoke_result_t<Body, multi_scope&>>>>;
+
+/// The failures of operations that the body of a scope did not inspect.
+struct unseen_peer_failures {
+  std::vector<peer_failure> recorded;  ///< in the order of discovery
+  std::size_t unrecorded = 0;          ///< further failures, for which memory was short
+
+  [[nodiscard]] bool empty() const noexcept { return recorded.empty() && unrecorded == 0; }
+};
+
 /// Describes the first failure and lists the ranks of all failures. Precondition:
 /// !failures.empty().
-[[nodiscard]] error from_failures(std::span<const peer_failure> failures);
+[[nodiscard]] error from_failures(const unseen_peer_failures& failures);
 /// Adds the ranks of the failures to an error of the body.
-[[nodiscard]] error with_failures(error why, std::span<const peer_failure> failures);
+[[nodiscard]] error with_failures(error why, const unseen_peer_failures& failures);
 }  // namespace detail
 
 /// The return value of the body of a scope, and the failures that the body did not inspect.
@@ -38,7 +56,7 @@ template <class T>
 class [[nodiscard("a scope can fail: check it, or call value()")]] multi_scope_result {
  public:
   /// Combines the result of the body with the failures found at the end of the scope.
-  multi_scope_result(result<T> body, std::vector<peer_failure> failures)
+  multi_scope_result(result<T> body, detail::unseen_peer_failures failures)
       : body_(std::move(body)), failures_(std::move(failures)) {}
 
   /// Returns true if the body succeeded and no operation failed without being inspected.
@@ -49,14 +67,17 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] multi_scope_r
   [[nodiscard]] const result<T>& body() const& noexcept { return body_; }
   /// Returns the failures of operations that the body did not inspect.
   [[nodiscard]] std::span<const peer_failure> failures() const noexcept {
-    return {failures_.data(), failures_.size()};
+    return {failures_.recorded.data(), failures_.recorded.size()};
   }
+  /// Returns the number of further failures that failures() does not contain, because memory was
+  /// short.
+  [[nodiscard]] std::size_t unrecorded() const noexcept { return failures_.unrecorded; }
   /// Returns the error of the body if the body failed, otherwise the first failure of an operation.
   /// The error lists the ranks of all failures. If a channel could not be connected,
   /// channel::describe() returns the cause. Precondition: !has_value(). Allocates.
   [[nodiscard]] verbena::error error() const {
-    return body_ ? detail::from_failures(failures())
-                 : detail::with_failures(body_.error(), failures());
+    return body_.has_value() ? detail::from_failures(failures_)
+                             : detail::with_failures(body_.error(), failures_);
   }
   /// Returns the value of the body, or raises error().
   T value() && {
@@ -66,7 +87,7 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] multi_scope_r
 
  private:
   result<T> body_;
-  std::vector<peer_failure> failures_;
+  detail::unseen_peer_failures failures_;
 };
 
 /// Posts operations of the channels of a multi_channel, which complete before the scope ends.

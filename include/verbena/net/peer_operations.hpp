@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "verbena/base/detail/lasting.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/channel/sink.hpp"
@@ -53,5 +55,10 @@ struct peer_read {
   sink into;                     ///< memory for as many bytes as it has
   operation_result result = {};  ///< set before the call returns, also if the post was refused
 };
+
+namespace detail {
+/// The ranks of an operation in steps, which refers to the elements until it has ended.
+using lasting_ranks = verbena::detail::lasting<std::span<const std::uint32_t>>;
+}  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI::net

@@ -64,7 +64,8 @@ class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
   /// Returns whether polling succeeded.
   constexpr explicit operator bool() const noexcept { return has_value(); }
   /// Returns the completions, or an empty span if the queue was empty. Precondition: has_value().
-  [[nodiscard]] constexpr std::span<completion> operator*() const noexcept {
+  [[nodiscard]] constexpr std::span<completion> operator*() const {
+    VERBENA_CHECK(has_value(), "a poll_result with a failure was dereferenced: check it first");
     return {begin_, static_cast<std::size_t>(count_)};
   }
   /// Returns the completions, or raises error().
@@ -73,7 +74,10 @@ class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
     return **this;
   }
   /// Returns the failure. Precondition: !has_value().
-  [[nodiscard]] verbena::error error() const { return detail::polling_failure(count_); }
+  [[nodiscard]] verbena::error error() const {
+    VERBENA_ASSERT(!has_value(), "error() of a poll_result that succeeded: check it first");
+    return detail::polling_failure(count_);
+  }
 
  private:
   completion* begin_;

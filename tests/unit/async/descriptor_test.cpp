@@ -135,7 +135,7 @@ TEST_F(engine_descriptors, descriptor_that_is_not_open_returns_ebadf) {
   }
   const auto wait = [&](int which) -> task<int> {
     const auto outcome = co_await engine.readable(which, long_wait());
-    co_return outcome ? 0 : outcome.error().code();
+    co_return outcome.has_value() ? 0 : outcome.error().code();
   };
   EXPECT_EQ(engine.run(wait(closed)), EBADF);
   const unique_fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));

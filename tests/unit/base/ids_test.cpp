@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <type_traits>
 #include <unordered_set>
 
@@ -14,6 +15,13 @@ static_assert(!std::is_convertible_v<std::uint32_t, local_key>);
 static_assert(!std::is_convertible_v<local_key, std::uint32_t>);
 static_assert(!std::is_constructible_v<local_key, remote_key>);
 static_assert(!std::is_constructible_v<queue_pair_number, packet_sequence_number>);
+
+TEST(strong_id_death, number_out_of_range_stops_the_program) {
+  const int large = std::stoi("260");
+  EXPECT_DEATH(static_cast<void>(gid_index(large)), "a number is out of the range");
+  EXPECT_DEATH(static_cast<void>(port_number(-large)), "a number is out of the range");
+  EXPECT_EQ(lid(large).value(), 260U);
+}
 
 TEST(strong_id, ids_compare_and_hash_by_value) {
   EXPECT_EQ(remote_key(7).value(), 7U);

@@ -60,6 +60,14 @@ TEST(result, failure_returns_its_error) {
   EXPECT_EQ(no_number().error().call(), "f");
 }
 
+TEST(result_death, wrong_alternative_stops_the_program) {
+  const result<int> failed = error::from_errno(EIO, "call");
+  const result<int> succeeded = 3;
+  EXPECT_DEATH(static_cast<void>(*failed), "a result with an error was dereferenced");
+  EXPECT_DEATH(static_cast<void>(succeeded.error()), "error\\(\\) of a result that succeeded");
+  EXPECT_DEATH(static_cast<void>(result<void>().error()), "error\\(\\) of a result that succeeded");
+}
+
 TEST(result, value_or_of_an_error_returns_the_alternative) {
   EXPECT_EQ(seven().value_or(1), 7);
   EXPECT_EQ(no_number().value_or(1), 1);

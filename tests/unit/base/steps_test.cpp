@@ -101,7 +101,7 @@ TEST(steps, wait_blocks_until_the_end) {
 
 TEST(steps, expiry_waits_for_the_time_alone) {
   const auto pause = [](deadline until) -> steps<void> {
-    VERBENA_CO_TRY_VOID(co_await detail::expiry(until));
+    VERBENA_CO_TRY_DISCARD(co_await detail::expiry(until));
     co_return {};
   };
   auto pausing = pause(deadline::after(20ms));
@@ -125,7 +125,7 @@ TEST(steps, exceptions_pass_through_steps) {
 // The objects of an operation are destroyed when it has ended, or is destroyed.
 TEST(steps, end_destroys_what_the_operation_owns) {
   const auto keep = [](std::shared_ptr<int> owned, int fd) -> steps<int> {
-    VERBENA_CO_TRY_VOID(co_await detail::ready(fd, POLLIN, after_a_minute()));
+    VERBENA_CO_TRY_DISCARD(co_await detail::ready(fd, POLLIN, after_a_minute()));
     co_return *owned;
   };
   const auto event = event_fd();

@@ -331,6 +331,33 @@ TEST(message_channel, connects_over_a_stream) {
   answering.join();
 }
 
+// listen_once() has no deadline: a peer that sends nothing must not block it.
+TEST(message_channel, listening_ends_if_the_peer_does_not_negotiate) {
+  const auto at = bringup::listener::open({.host = "127.0.0.1"}).value().local_address();
+  std::promise<void> ended;
+  std::thread stalling([&] {
+    auto peer = bringup::stream::connect(at, soon());
+    while (!peer && peer.error().code() == ECONNREFUSED) {  // it does not listen yet
+      std::this_thread::yield();
+      peer = bringup::stream::connect(at, soon());
+    }
+    ended.get_future().wait();
+  });
+  const auto made = message_channel::listen_once(to_string(at));
+  ended.set_value();
+  stalling.join();
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind(), error_kind::timed_out) << made.error().message();
+}
+
+TEST(message_channel_death, missing_message_stops_the_program) {
+  message_pair pair;
+  const auto none = pair.a().receive(deadline::after(0ms));
+  ASSERT_TRUE(none.timed_out());
+  EXPECT_DEATH(static_cast<void>(*none), "a receive_result without a message was dereferenced");
+  EXPECT_DEATH(static_cast<void>(none->text()), "a receive_result without a message");
+}
+
 TEST(message_channel, connects_by_the_connection_manager) {
   const tested_manager manager;
   auto listener = manager.open();

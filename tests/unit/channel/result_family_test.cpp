@@ -62,7 +62,7 @@ result<std::uint64_t> value_by_try(T each) {
 }
 template <class T>
 result<void> success_by_try(T each) {
-  VERBENA_TRY_VOID(std::move(each));
+  VERBENA_TRY_DISCARD(std::move(each));
   return {};
 }
 

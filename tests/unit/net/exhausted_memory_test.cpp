@@ -78,6 +78,28 @@ TEST(exhausted_memory, scatter_leaves_no_operation_in_flight) {
   });
 }
 
+// The result of a flushed operation cannot be recorded: the scope fails nevertheless.
+TEST(exhausted_memory, scope_counts_failures_that_it_cannot_record) {
+  in_group(2, [](joined_rank& here) {
+    if (here.group.rank() != 0) return;
+    auto memory = here.pd.allocate(64, access::local_write).value();
+    here.group[1].flush();
+    const auto outcome = here.group.channels().scope([&](net::multi_scope& scope) {
+      std::optional<scoped_operation> flushed(scope[1].send(source(memory, 0, 8)));
+      while (scope[1].in_flight() != 0) here.group[1].progress();
+      failing_bytes = sizeof(operation_result);
+      flushed.reset();
+      EXPECT_EQ(std::exchange(failing_bytes, 0), 0U);
+    });
+    EXPECT_FALSE(outcome);
+    EXPECT_TRUE(outcome.body());
+    EXPECT_TRUE(outcome.failures().empty());
+    EXPECT_EQ(outcome.unrecorded(), 1U);
+    EXPECT_NE(outcome.error().message().find("1 more operations failed"), std::string::npos)
+        << outcome.error().message();
+  });
+}
+
 // The list of the ranks to which the failure is reported cannot be allocated.
 TEST(exhausted_memory, destroyed_steps_still_fail_the_operation_on_all_ranks) {
   std::latch begun(1);

@@ -90,8 +90,8 @@ void survive(joined_rank& here, std::uint32_t killed, const std::atomic<bool>& i
   const std::string name = "rank " + std::to_string(killed);
   while (true) {
     auto worked = work(here.group, memory, is_over ? 1 : 0, until());
-    if (worked && *worked) return;
-    if (worked) continue;
+    if (worked.has_value() && *worked) return;
+    if (worked.has_value()) continue;
     const std::string why = worked.error().message();
     EXPECT_TRUE(why.find(name) != std::string::npos || why.find("called shrink()") != why.npos)
         << why;

@@ -64,8 +64,8 @@ class channel_state {
   void post_waiting() noexcept;
 
   /// Moves the queue pair to the error state. If its operations are not flushed within 5 s, the
-  /// queue pair is destroyed. Does not block.
-  void abort() noexcept;
+  /// queue pair is destroyed. `why` is the cause that channel::failure() returns. Does not block.
+  void abort(failure_cause why) noexcept;
   /// Removes the limit of abort() if no operation is in flight.
   void end_flush() noexcept;
   /// Ends the connection and blocks until its operations are flushed: at most 5 s, or until the

@@ -118,7 +118,7 @@ class steps_operation : protected descriptor_wait {
   [[nodiscard]] bool start(ended_function then) noexcept {
     while (!has_ended()) {
       if (start_wait(steps_.fd(), steps_.events(), steps_.next_deadline(), then)) return true;
-      if (auto failed = outcome(); !failed) {
+      if (auto failed = outcome(); !failed.has_value()) {
         value_.emplace(std::move(failed).error());
         return false;
       }

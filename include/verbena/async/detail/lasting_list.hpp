@@ -1,45 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Parameters of operations that refer to the elements of a list. An operation may use the elements
-// after the expression that creates the operation, so temporary lists do not compile.
 #pragma once
 
-#include <ranges>
 #include <span>
-#include <type_traits>
-#include <utility>
 
 #include "verbena/base/config.hpp"
+#include "verbena/base/detail/lasting.hpp"
 #include "verbena/channel/sink.hpp"
 #include "verbena/channel/source.hpp"
 
 namespace verbena::inline VERBENA_ABI::async::detail {
 
-/// A list that is destroyed at the end of the expression, for example an rvalue std::vector.
-template <class List>
-concept temporary_list =
-    std::ranges::range<std::remove_cvref_t<List>> && !std::is_lvalue_reference_v<List> &&
-    !std::ranges::borrowed_range<std::remove_cvref_t<List>>;
-
-/// A parameter of an operation that refers to a list. Threads: immutable value.
-template <class View>
-class lasting {
- public:
-  template <class List>
-    requires(std::is_convertible_v<List &&, View> && !temporary_list<List>)
-  // NOLINTNEXTLINE(google-explicit-constructor,*-forwarding-reference-overload): a parameter type
-  lasting(List&& list) noexcept : view_(std::forward<List>(list)) {}
-  template <temporary_list List>
-    requires std::is_convertible_v<const List&, View>
-  // NOLINTNEXTLINE(google-explicit-constructor,*-forwarding-reference-overload): a parameter type
-  lasting(List&& list) = delete;
-
-  [[nodiscard]] const View& get() const noexcept { return view_; }
-
- private:
-  View view_;
-};
-
-using lasting_sinks = lasting<std::span<const sink>>;
-using lasting_outgoing = lasting<outgoing>;  ///< sources or inline data
+using lasting_sinks = verbena::detail::lasting<std::span<const sink>>;
+using lasting_outgoing = verbena::detail::lasting<outgoing>;  ///< sources or inline data
 
 }  // namespace verbena::inline VERBENA_ABI::async::detail

@@ -78,6 +78,15 @@ class stop_relay<Token> {
   void end_listening() noexcept {}
 };
 
+/// Returns whether the result of an operation is a success; a result<bool> is not a condition.
+template <class Result>
+[[nodiscard]] bool has_succeeded(const Result& of) noexcept {
+  if constexpr (requires { of.has_value(); })
+    return of.has_value();
+  else
+    return static_cast<bool>(of);
+}
+
 /// See async::operation::connect(). Threads: one thread at a time, the thread of the engine.
 template <class Operation, class Receiver>
 class operation_state
@@ -120,7 +129,7 @@ class operation_state
         return execution::set_error(std::move(to_), std::move(thrown));
     }
     auto outcome = this->take_result();
-    if (is_stopped_ && !outcome)
+    if (is_stopped_ && !has_succeeded(outcome))
       execution::set_stopped(std::move(to_));
     else
       execution::set_value(std::move(to_), std::move(outcome));

@@ -153,7 +153,7 @@ class channel_core {
   void flush(deadline until) { flush_because(failure_cause::program, until); }
   /// Moves the queue pair to the error state, without waiting for the flush. Flushed operations end
   /// as `aborted` until the channel is connected again.
-  void begin_abort() noexcept;
+  void begin_abort(failure_cause why = failure_cause::aborted) noexcept;
   [[nodiscard]] bool is_aborting() const noexcept { return aborting_; }
   /// Destroys the queue pair, if there is one, and ends all operations as lost with errno `code`.
   void lose(int code) noexcept;

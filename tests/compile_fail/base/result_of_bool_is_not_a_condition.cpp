@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// A condition would test whether there is a value, and not the value.
+// expect-gcc: could not convert
+// expect-clang: not contextually convertible to 'bool'
+#include "verbena/base/result.hpp"
+
+verbena::result<bool> is_disconnected();
+
+int use() {
+  const auto ended = is_disconnected();
+#ifdef VERBENA_BAD
+  if (ended) return 1;
+#else
+  if (ended.value()) return 1;
+#endif
+  return 0;
+}

@@ -46,6 +46,15 @@ bool same_host(const address& one, const address& other) noexcept {
   return one.family == other.family && one.bytes == other.bytes;
 }
 
+bool is_link_local(const address& value) noexcept {
+  return value.family == address_family::ipv6 && value.bytes[0] == 0xfe &&
+         (value.bytes[1] & 0xc0U) == 0x80;
+}
+
+bool same_address(const address& one, const address& other) noexcept {
+  return same_host(one, other) && (!is_link_local(one) || one.scope == other.scope);
+}
+
 address with_port(address value, std::uint16_t port) noexcept {
   value.port = port;
   return value;

@@ -27,6 +27,11 @@ struct address {
 [[nodiscard]] bool is_loopback(const address& value) noexcept;
 /// Returns whether both have the same family and bytes; ignores the ports.
 [[nodiscard]] bool same_host(const address& one, const address& other) noexcept;
+/// Returns whether this is an IPv6 address that is valid on one link: fe80::/10.
+[[nodiscard]] bool is_link_local(const address& value) noexcept;
+/// Returns whether both can be bound by one endpoint at a time: they have the same family and
+/// bytes, and if they are link-local, the same interface. Ignores the ports.
+[[nodiscard]] bool same_address(const address& one, const address& other) noexcept;
 [[nodiscard]] address with_port(address value, std::uint16_t port) noexcept;
 /// Returns the GID of an address: an IPv6 address itself, or ::ffff:a.b.c.d.
 [[nodiscard]] std::array<std::uint8_t, 16> gid_of(const address& value) noexcept;

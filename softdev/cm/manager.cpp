@@ -234,9 +234,9 @@ std::uint32_t manager::destroy(const endpoint_ptr& ep) {
   return ep->events_taken_;
 }
 
-void manager::set_options(const endpoint_ptr& ep, const endpoint_options& options) {
+int manager::set_options(const endpoint_ptr& ep, const endpoint_options& options) {
   const lock guard(mutex_);
-  ep->place_.options = options;
+  return ports_.change_options(ep->place_, options);
 }
 
 endpoint_view manager::look(const endpoint_ptr& ep) {
@@ -252,6 +252,7 @@ endpoint_view manager::look(const endpoint_ptr& ep) {
 
 int manager::bind(const endpoint_ptr& ep, const address& source) {
   if (source.family == address_family::none) return EAFNOSUPPORT;
+  if (is_link_local(source) && source.scope == 0) return EINVAL;
   if (!is_wildcard(source) && !is_local(source)) return EADDRNOTAVAIL;
   const lock guard(mutex_);
   if (ep->phase_ != phase::idle) return EINVAL;

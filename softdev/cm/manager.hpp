@@ -52,7 +52,8 @@ class manager {
   /// Moves the pending events of an endpoint to `events`, which also receives its later events.
   /// Returns the number of its events that were taken so far.
   std::uint32_t migrate(const endpoint_ptr& ep, const channel_ptr& events);
-  void set_options(const endpoint_ptr& ep, const endpoint_options& options);
+  /// See ports::change_options.
+  [[nodiscard]] int set_options(const endpoint_ptr& ep, const endpoint_options& options);
 
   /// Binds an endpoint. EINVAL unless it is idle; EADDRNOTAVAIL if the address is not one of this
   /// host. If the port is in use: EADDRINUSE if the same address is bound, EADDRNOTAVAIL if one of

@@ -78,11 +78,13 @@ class key {
     const std::size_t bytes = where.family == address_family::ipv4 ? 4 : where.bytes.size();
     for (std::size_t i = 0; i < bytes; ++i, at += 2)
       std::snprintf(text_.data() + at, 3, "%02x", where.bytes[i]);
+    // Each interface can have the same link-local address.
+    if (is_link_local(where)) std::snprintf(text_.data() + at, 10, "-%x", where.scope);
   }
   [[nodiscard]] const char* text() const noexcept { return text_.data(); }
 
  private:
-  std::array<char, 40> text_{};
+  std::array<char, 48> text_{};
 };
 
 local_name name_of(const char* what, const port_wish& of, const key& which, unsigned copy) {
@@ -138,8 +140,8 @@ bool is_published(const port_wish& of, const key& which, published_address::list
     const auto has = [&](const published_address* each) { return each->has(name); };
     if (std::ranges::any_of(own, has)) continue;
     if (::connect(asking.socket.get(), name.get(), name.length()) != 0) {
-      // A process whose backlog is full holds the name, too.
-      if (errno == EAGAIN) return true;
+      // A process of this user whose backlog is full holds the name, too.
+      if (errno == EAGAIN && !is_name_of_another_user(name)) return true;
       continue;
     }
     if (identify_peer(asking.socket.get()).same_user) return true;
@@ -164,20 +166,26 @@ int conflict_of(const port_wish& one, const port_wish& other) noexcept {
   const address_kind theirs = kind_of(other);
   for (const address_kind each : conflicts(kind_of(one)))
     if (each == theirs) return EADDRNOTAVAIL;
-  const bool equal = !is_wildcard(one.where) && same_host(one.where, other.where);
+  const bool equal = !is_wildcard(one.where) && same_address(one.where, other.where);
   return equal ? EADDRINUSE : 0;
 }
 
-int published_address::publish(const port_wish& wish, list own) {
+int published_address::take_names(const port_wish& wish) {
   const address_kind mine = kind_of(wish);
   const bool any = is_wildcard(wish.where);
-  const key exact = any ? key(mine) : key(wish.where);
-  int code = take_name(wish, exact, exact_);
+  int code = take_name(wish, any ? key(mine) : key(wish.where), exact_);
   if (code == 0 && !any) code = take_name(wish, key(mine), kind_);
-  if (code == 0 && !any && is_held(wish, exact, own)) code = EADDRINUSE;
-  for (const address_kind each : conflicts(mine))
-    if (code == 0 && is_held(wish, key(each), own)) code = EADDRNOTAVAIL;
   complete_ = exact_.name && (any || kind_.name);
+  if (code != 0) withdraw();
+  return code;
+}
+
+int published_address::publish(const port_wish& wish, list own) {
+  int code = take_names(wish);
+  if (code == 0 && !is_wildcard(wish.where) && is_held(wish, key(wish.where), own))
+    code = EADDRINUSE;
+  for (const address_kind each : conflicts(kind_of(wish)))
+    if (code == 0 && is_held(wish, key(each), own)) code = EADDRNOTAVAIL;
   if (code != 0) withdraw();
   return code;
 }

@@ -43,6 +43,9 @@ class published_address {
   /// publish at the same time, both can fail. If other users hold all names, logs that and returns
   /// 0. Other errors: the errno of a socket.
   [[nodiscard]] int publish(const port_wish& wish, list own);
+  /// Publishes the address without looking for conflicts: for an endpoint that holds it. Errors:
+  /// the errno of a socket.
+  [[nodiscard]] int take_names(const port_wish& wish);
   void withdraw() noexcept;
 
   /// The sockets. They are readable after another process has looked for the address, until

@@ -73,7 +73,7 @@ int ports::take(port_holder& holder, const address& source) {
   found->second.holders.push_back(&holder);
   holder.holds_port = true;
   holder.source = source;
-  int failed = watch_published(holder);
+  int failed = watch_published(holder.published, holder.number);
   // Endpoints that share an address have at most one socket: that of the listener.
   if (failed == 0 && !found->second.socket && !wish.shared) failed = claim_own_socket(holder, wish);
   if (failed == 0) return 0;
@@ -83,18 +83,31 @@ int ports::take(port_holder& holder, const address& source) {
 }
 
 // Makes the thread answer processes that look for the address.
-int ports::watch_published(const port_holder& holder) const noexcept {
-  for (const unique_fd* each : {&holder.published.exact(), &holder.published.kind()}) {
+int ports::watch_published(const published_address& which,
+                           std::uint64_t endpoint_number) const noexcept {
+  for (const unique_fd* each : {&which.exact(), &which.kind()}) {
     if (!*each) continue;
-    if (const int failed = watch_.watch(each->get(), {source_kind::published, holder.number}))
+    if (const int failed = watch_.watch(each->get(), {source_kind::published, endpoint_number}))
       return failed;
   }
   return 0;
 }
 
-void ports::unwatch_published(const port_holder& holder) const noexcept {
-  watch_.unwatch(holder.published.exact().get());
-  watch_.unwatch(holder.published.kind().get());
+void ports::unwatch_published(const published_address& which) const noexcept {
+  watch_.unwatch(which.exact().get());
+  watch_.unwatch(which.kind().get());
+}
+
+/// Replaces the published address. The names of `next` are taken before the present ones are
+/// released, so that no process finds the address free.
+int ports::replace_published(port_holder& holder, published_address next) const noexcept {
+  if (const int failed = watch_published(next, holder.number)) {
+    unwatch_published(next);
+    return failed;
+  }
+  unwatch_published(holder.published);
+  holder.published = std::move(next);
+  return 0;
 }
 
 int ports::take_any(port_holder& holder, const address& source) {
@@ -136,7 +149,7 @@ std::optional<std::uint32_t> ports::release(port_holder& holder) {
       watch_.unwatch(found->second.socket.get());
       ports_.erase(found);
     }
-    unwatch_published(holder);
+    unwatch_published(holder.published);
     holder.published.withdraw();
     holder.holds_port = false;
     holder.listening = false;
@@ -144,6 +157,23 @@ std::optional<std::uint32_t> ports::release(port_holder& holder) {
   if (holder.ephemeral_port != 0) numbers_.give_back(holder.ephemeral_port);
   holder.ephemeral_port = 0;
   return unused;
+}
+
+int ports::change_options(port_holder& holder, const endpoint_options& next) {
+  if (holder.holds_port && !holder.listening && next != holder.options) {
+    published_address changed;
+    if (const int failed = changed.take_names({.space = holder.space,
+                                               .where = holder.source,
+                                               .one_family = next.one_family,
+                                               .shared = next.reuse_address}))
+      return failed;
+    if (const int failed = replace_published(holder, std::move(changed))) return failed;
+    // The socket has a name that depends on the options, and that another endpoint needs if it
+    // shares the address and listens. `listen` makes another one.
+    holder.own_socket.reset();
+  }
+  holder.options = next;
+  return 0;
 }
 
 int ports::listen(port_holder& holder) {
@@ -163,9 +193,7 @@ int ports::take_alone(std::uint32_t key, port_holder& holder) {
   if (const int code = conflict_with(ports_.at(key), holder, wish)) return code;
   published_address alone;
   if (const int code = alone.publish(wish, own_addresses(key, alone))) return code;
-  unwatch_published(holder);
-  holder.published = std::move(alone);
-  return watch_published(holder);
+  return replace_published(holder, std::move(alone));
 }
 
 int ports::open_socket(std::uint32_t key, port_holder& holder) {
@@ -199,7 +227,7 @@ port_holder* ports::listener_for(std::uint32_t key, const address& destination) 
   port_holder* wildcard = nullptr;
   for (port_holder* each : found->second.holders) {
     if (!each->listening) continue;
-    if (same_host(each->source, destination)) return each;
+    if (same_address(each->source, destination)) return each;
     const bool takes_family =
         each->source.family == destination.family ||
         (each->source.family == address_family::ipv6 && !each->options.one_family);

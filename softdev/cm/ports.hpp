@@ -20,6 +20,8 @@ namespace verbena::softdev::cm {
 struct endpoint_options {
   bool reuse_address = false;
   bool one_family = false;  ///< an IPv6 wildcard does not include IPv4
+
+  bool operator==(const endpoint_options&) const = default;
 };
 
 /// The part of an endpoint that concerns its port. Threads: see `ports`.
@@ -54,6 +56,10 @@ class ports {
   /// Gives the endpoint an address with a free number, without binding it: peers cannot connect.
   /// EADDRNOTAVAIL if there is no free number.
   [[nodiscard]] int take_number(port_holder& holder, const address& source);
+  /// Changes the options. If the endpoint is bound, processes that bind later see the change, as
+  /// they do with the kernel; those that are bound already do not matter. Errors: the errno of a
+  /// socket; the options are then unchanged.
+  [[nodiscard]] int change_options(port_holder& holder, const endpoint_options& next);
   /// Enables peers to connect. Errors: those of manager::listen.
   [[nodiscard]] int listen(port_holder& holder);
   /// Releases the port and the number, and rejects peers that have connected to a listener. Returns
@@ -86,8 +92,10 @@ class ports {
                                          const port_wish& wish) noexcept;
   [[nodiscard]] std::vector<const published_address*> own_addresses(
       std::uint32_t key, const published_address& more) const;
-  [[nodiscard]] int watch_published(const port_holder& holder) const noexcept;
-  void unwatch_published(const port_holder& holder) const noexcept;
+  [[nodiscard]] int watch_published(const published_address& which,
+                                    std::uint64_t endpoint_number) const noexcept;
+  void unwatch_published(const published_address& which) const noexcept;
+  [[nodiscard]] int replace_published(port_holder& holder, published_address next) const noexcept;
   [[nodiscard]] int take_alone(std::uint32_t key, port_holder& holder);
   [[nodiscard]] int open_socket(std::uint32_t key, port_holder& holder);
   void reject_waiting_peers(const unique_fd& socket) const;

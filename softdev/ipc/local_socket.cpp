@@ -2,6 +2,10 @@
 #include "softdev/ipc/local_socket.hpp"
 
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,6 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "verbena/base/assert.hpp"
@@ -61,6 +67,88 @@ bool namespace_maps_all_users() noexcept {
   return mapped >= all_users;
 }
 
+// unix_diag(7) of Linux 5.3; headers may be older.
+constexpr std::uint32_t show_user = 0x40;
+constexpr unsigned short user_attribute = 7;
+
+struct diag_request {
+  nlmsghdr header;
+  unix_diag_req body;
+};
+
+constexpr std::size_t aligned(std::size_t length) noexcept {
+  return (length + 3) & ~std::size_t{3};
+}
+
+// The name and the user of one listening socket, as the kernel reports them.
+struct listener_report {
+  const char* name = nullptr;
+  std::size_t name_length = 0;
+  std::optional<uid_t> user;
+
+  explicit listener_report(const nlmsghdr& message) noexcept {
+    constexpr std::size_t head = aligned(sizeof(nlmsghdr)) + aligned(sizeof(unix_diag_msg));
+    const char* const bytes = reinterpret_cast<const char*>(&message);
+    rtattr each{};
+    for (std::size_t at = head; at + sizeof each <= message.nlmsg_len;
+         at += aligned(each.rta_len)) {
+      std::memcpy(&each, bytes + at, sizeof each);
+      if (each.rta_len < sizeof each || each.rta_len > message.nlmsg_len - at) return;
+      const char* const value = bytes + at + sizeof each;
+      if (each.rta_type == UNIX_DIAG_NAME) {
+        name = value;
+        name_length = each.rta_len - sizeof each;
+      }
+      if (each.rta_type == user_attribute && each.rta_len >= sizeof each + sizeof(uid_t)) {
+        uid_t found = 0;
+        std::memcpy(&found, value, sizeof found);
+        user = found;
+      }
+    }
+  }
+  [[nodiscard]] bool has(const local_name& wanted) const noexcept {
+    constexpr std::size_t head = offsetof(sockaddr_un, sun_path);
+    return name_length + head == wanted.length() &&
+           std::memcmp(name, reinterpret_cast<const char*>(wanted.get()) + head, name_length) == 0;
+  }
+};
+
+unique_fd ask_for_listeners() noexcept {
+  unique_fd asking(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  diag_request request{};
+  request.header.nlmsg_len = sizeof request;
+  request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.body.sdiag_family = AF_UNIX;
+  constexpr unsigned listening = 10;  // TCP_LISTEN
+  request.body.udiag_states = 1U << listening;
+  request.body.udiag_show = UDIAG_SHOW_NAME | show_user;
+  if (!asking || ::send(asking.get(), &request, sizeof request, 0) < 0) return {};
+  return asking;
+}
+
+// Returns the user that listens under a name; `nullopt` if the kernel does not report it. The cost
+// grows with the listening sockets of the host.
+std::optional<uid_t> user_of_listener(const local_name& name) noexcept {
+  const unique_fd asking = ask_for_listeners();
+  alignas(nlmsghdr) std::array<char, 16'384> bytes;
+  while (asking) {
+    // The answer is complete, or is made by this call: the call does not wait.
+    const ssize_t got = ::recv(asking.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got <= 0) return std::nullopt;
+    const auto end = static_cast<std::size_t>(got);
+    for (std::size_t at = 0; at + sizeof(nlmsghdr) <= end;) {
+      const auto& each = *reinterpret_cast<const nlmsghdr*>(bytes.data() + at);
+      const bool is_whole = each.nlmsg_len >= sizeof each && each.nlmsg_len <= end - at;
+      // Another type is the end, or an error.
+      if (!is_whole || each.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
+      if (const listener_report report(each); report.has(name)) return report.user;
+      at += aligned(each.nlmsg_len);
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 local_name::local_name(const char* format, ...) noexcept {
@@ -86,9 +174,17 @@ socket_or_error new_local_socket() noexcept {
 socket_or_error connect_to_name(const local_name& name) noexcept {
   socket_or_error made = new_local_socket();
   if (!made.socket) return made;
-  if (::connect(made.socket.get(), name.get(), name.length()) != 0) return {{}, errno};
+  if (::connect(made.socket.get(), name.get(), name.length()) != 0) {
+    const int failed = errno;
+    return {{}, failed == EAGAIN && is_name_of_another_user(name) ? EACCES : failed};
+  }
   if (!identify_peer(made.socket.get()).same_user) return {{}, EACCES};
   return made;
+}
+
+bool is_name_of_another_user(const local_name& name) noexcept {
+  const auto user = user_of_listener(name);
+  return user && *user != ::geteuid();
 }
 
 accepted_socket accept_own_user(int listener, int most) noexcept {

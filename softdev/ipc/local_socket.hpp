@@ -37,8 +37,12 @@ class local_name {
 /// Creates a non-blocking SOCK_SEQPACKET socket, closed on exec.
 [[nodiscard]] socket_or_error new_local_socket() noexcept;
 /// Connects to the socket that listens under `name`. Errors: ECONNREFUSED if no socket listens;
-/// EAGAIN if its backlog is full; EACCES if it belongs to another user.
+/// EAGAIN if its backlog is full; EACCES if it belongs to another user. If the kernel does not
+/// report the user of a socket with a full backlog, returns EAGAIN.
 [[nodiscard]] socket_or_error connect_to_name(const local_name& name) noexcept;
+/// Returns whether a process of another user listens under `name`, without connecting to it: also
+/// if its backlog is full. Returns false if the kernel does not report the user.
+[[nodiscard]] bool is_name_of_another_user(const local_name& name) noexcept;
 /// An accepted connection, and the number of other users' connections that were closed before it.
 struct accepted_socket : socket_or_error {
   int skipped = 0;

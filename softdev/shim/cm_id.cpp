@@ -81,8 +81,7 @@ int set_id_option(cm_id_object& id, int name, const void* value, std::size_t len
     default:
       return ENOSYS;
   }
-  manager.set_options(id.end, options);
-  return 0;
+  return manager.set_options(id.end, options);
 }
 
 // Accepts every path, because there is only one.

@@ -130,8 +130,8 @@ TEST(cm_manager, reused_port_has_at_most_one_listener) {
   process one;
   const endpoint_ptr first = one.make();
   const endpoint_ptr second = one.make();
-  one.all.set_options(first, {.reuse_address = true});
-  one.all.set_options(second, {.reuse_address = true});
+  ASSERT_EQ(one.all.set_options(first, {.reuse_address = true}), 0);
+  ASSERT_EQ(one.all.set_options(second, {.reuse_address = true}), 0);
   EXPECT_EQ(one.all.bind(first, loopback_of(address_family::ipv6)), 0);
   EXPECT_EQ(one.all.bind(second, one.all.look(first).source), 0);
   const address where = one.all.look(first).source;
@@ -139,7 +139,7 @@ TEST(cm_manager, reused_port_has_at_most_one_listener) {
   one.all.destroy(second);
   EXPECT_EQ(one.all.listen(first, 0), 0);
   const endpoint_ptr third = one.make();
-  one.all.set_options(third, {.reuse_address = true});
+  ASSERT_EQ(one.all.set_options(third, {.reuse_address = true}), 0);
   EXPECT_EQ(one.all.bind(third, where), EADDRINUSE);
 }
 
@@ -148,7 +148,7 @@ TEST(cm_manager, ipv6_wildcard_listens_on_both_families_unless_ipv6_only) {
   process other;
   for (const bool one_family : {false, true}) {
     const endpoint_ptr listener = one.make();
-    one.all.set_options(listener, {.one_family = one_family});
+    ASSERT_EQ(one.all.set_options(listener, {.one_family = one_family}), 0);
     EXPECT_EQ(one.all.bind(listener, {.family = address_family::ipv6}), 0);
     EXPECT_EQ(one.all.listen(listener, 0), 0);
     const std::uint16_t port = one.all.look(listener).source.port;

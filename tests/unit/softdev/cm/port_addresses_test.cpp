@@ -71,7 +71,7 @@ TEST_P(bound_twice, second_bind_returns_the_errno_of_the_kernel) {
     const auto bind = [&](process& in, const char* text) {
       const auto [where, options] = read(text, port);
       const endpoint_ptr ep = in.make();
-      in.all.set_options(ep, options);
+      EXPECT_EQ(in.all.set_options(ep, options), 0);
       return std::pair(in.all.bind(ep, where), ep);
     };
     const auto [code, first] = bind(one, GetParam().first);
@@ -140,7 +140,7 @@ TEST(port_addresses, wildcard_of_the_second_holder_is_reached) {
   for (const auto& [of, text] : {std::pair(&first, "6o"), std::pair(&second, "4*")}) {
     const endpoint_ptr listener = of->make();
     const auto [where, options] = read(text, port);
-    of->all.set_options(listener, options);
+    ASSERT_EQ(of->all.set_options(listener, options), 0);
     ASSERT_EQ(of->all.bind(listener, where), 0);
     ASSERT_EQ(of->all.listen(listener, 0), 0);
   }
@@ -157,7 +157,7 @@ TEST(port_addresses, shared_address_belongs_to_all_until_one_listens) {
   process fourth;
   const auto bind = [&](process& in, const address& where, bool shared) {
     const endpoint_ptr ep = in.make();
-    in.all.set_options(ep, {.reuse_address = shared});
+    EXPECT_EQ(in.all.set_options(ep, {.reuse_address = shared}), 0);
     return std::pair(in.all.bind(ep, where), ep);
   };
   const auto [first_code, first] = bind(one, ipv4(1, port), true);
@@ -174,6 +174,79 @@ TEST(port_addresses, shared_address_belongs_to_all_until_one_listens) {
   EXPECT_EQ(bind(one, ipv4(1, port), true).first, EADDRINUSE);
   connect_to(one, ipv4(1, port));
   other.expect(event_kind::connect_request);
+}
+
+// As with the kernel, whose rdma_set_reuseaddr() accepts each state except "listening".
+TEST(port_addresses, address_is_shared_if_the_option_is_set_after_the_bind) {
+  const std::uint16_t port = free_port();
+  process one;
+  process other;
+  const endpoint_ptr first = one.make();
+  ASSERT_EQ(one.all.bind(first, ipv4(1, port)), 0);
+  const endpoint_ptr second = other.make();
+  ASSERT_EQ(other.all.set_options(second, {.reuse_address = true}), 0);
+  EXPECT_EQ(other.all.bind(second, ipv4(1, port)), EADDRINUSE);
+  ASSERT_EQ(one.all.set_options(first, {.reuse_address = true}), 0);
+  ASSERT_EQ(other.all.bind(second, ipv4(1, port)), 0);
+  EXPECT_EQ(other.all.bind(other.make(), ipv4(1, port)), EADDRINUSE);
+  EXPECT_EQ(one.all.listen(first, 0), EADDRINUSE);
+  other.all.destroy(second);
+  EXPECT_EQ(one.all.listen(first, 0), 0);
+}
+
+TEST(port_addresses, second_holder_that_shares_after_the_bind_leaves_the_address_to_a_listener) {
+  const std::uint16_t port = free_port();
+  process first_of_port;
+  process one;
+  process other;
+  ASSERT_EQ(first_of_port.all.bind(first_of_port.make(), ipv4(2, port)), 0);
+  const endpoint_ptr bound = one.make();
+  ASSERT_EQ(one.all.bind(bound, ipv4(1, port)), 0);
+  ASSERT_EQ(one.all.set_options(bound, {.reuse_address = true}), 0);
+  const endpoint_ptr listener = other.make();
+  ASSERT_EQ(other.all.set_options(listener, {.reuse_address = true}), 0);
+  ASSERT_EQ(other.all.bind(listener, ipv4(1, port)), 0);
+  one.all.destroy(bound);
+  ASSERT_EQ(other.all.listen(listener, 0), 0);
+  connect_to(one, ipv4(1, port));
+  other.expect(event_kind::connect_request);
+}
+
+address link_local(std::uint32_t scope, std::uint16_t port) {
+  return {.family = address_family::ipv6, .bytes = {0xfe, 0x80, 5}, .port = port, .scope = scope};
+}
+
+TEST(port_addresses, link_local_addresses_of_two_interfaces_do_not_conflict) {
+  const std::uint16_t port = free_port();
+  reactor watch;
+  ASSERT_TRUE(watch.open().has_value());
+  // Each object stands for a process.
+  ports one(watch, 16);
+  ports other(watch, 16);
+  port_holder first;
+  port_holder second;
+  port_holder third;
+  ASSERT_EQ(one.take(first, link_local(2, port)), 0);
+  EXPECT_EQ(other.take(second, link_local(2, port)), EADDRINUSE);
+  ASSERT_EQ(other.take(second, link_local(3, port)), 0);
+  EXPECT_EQ(one.take(third, link_local(2, port)), EADDRINUSE);
+  ASSERT_EQ(one.take(third, link_local(4, port)), 0);
+  for (port_holder* each : {&first, &third}) ASSERT_EQ(one.listen(*each), 0);
+  ASSERT_EQ(other.listen(second), 0);
+  const std::uint32_t key = static_cast<std::uint32_t>(port_space::tcp) << 16U | port;
+  EXPECT_EQ(one.listener_for(key, link_local(2, port)), &first);
+  EXPECT_EQ(one.listener_for(key, link_local(4, port)), &third);
+  const socket_or_error made = connect_to_port(port_space::tcp, link_local(3, port));
+  ASSERT_EQ(made.error, 0);
+  EXPECT_TRUE(other.next_peer(key).socket);
+  EXPECT_FALSE(one.next_peer(key).socket);
+  for (port_holder* each : {&first, &third}) one.release(*each);
+  other.release(second);
+}
+
+TEST(port_addresses, link_local_address_without_an_interface_is_refused) {
+  process one;
+  EXPECT_EQ(one.all.bind(one.make(), link_local(0, free_port())), EINVAL);
 }
 
 // Processes that look for holders connect to the names and do not stay there.

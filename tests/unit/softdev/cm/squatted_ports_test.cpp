@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <random>
 #include <string>
 #include <vector>
@@ -95,6 +96,63 @@ TEST(squatted_ports, processes_connect_if_names_are_taken) {
 
 TEST(squatted_ports, processes_connect_if_names_are_taken_without_a_listener) {
   expect_passed(as_root([] { processes_connect(false); }));
+}
+
+/// A process of another user that listens by a name and accepts no connection. Its backlog is full.
+class silent_squatter : public child {
+ public:
+  explicit silent_squatter(const std::string& name)
+      : child([=](int to_parent) {
+          if (::setuid(squatting_user) != 0) return 1;
+          const local_name taken("%s", name.c_str());
+          const unique_fd held = take_name(taken, true);
+          if (!held) return 2;
+          std::vector<unique_fd> waiting;
+          for (int error = 0; error == 0;) {
+            waiting.push_back(new_local_socket().socket);
+            if (::connect(waiting.back().get(), taken.get(), taken.length()) != 0) error = errno;
+            if (error != 0 && error != EAGAIN) return 3;
+          }
+          send_value(to_parent, 1);
+          ::pause();
+          return 0;
+        }) {
+    EXPECT_EQ(read<int>(), 1);
+  }
+};
+
+TEST(squatted_ports, address_can_be_bound_if_another_user_has_a_name_with_a_full_backlog) {
+  expect_passed(as_root([] {
+    const home_directory home(crowded_user());
+    const std::string end = std::to_string(crowded_user()) + ".106." + std::to_string(some_port);
+    const silent_squatter wildcard("verbena-cm-addr." + end + ".A.e0");
+    const silent_squatter equal("verbena-cm-addr." + end + ".47f000001.e0");
+    as_crowded_user([] {
+      process one;
+      EXPECT_EQ(one.all.bind(one.make(), some_address), 0);
+      process other;
+      EXPECT_EQ(other.all.bind(other.make(), some_address), EADDRINUSE);
+      return 0;
+    });
+  }));
+}
+
+TEST(squatted_ports, listener_is_reached_if_another_user_has_a_name_with_a_full_backlog) {
+  expect_passed(as_root([] {
+    const home_directory home(crowded_user());
+    const std::string end = std::to_string(crowded_user()) + ".106." + std::to_string(some_port);
+    const silent_squatter equal("verbena-cm-at." + end + ".47f000001.e0");
+    as_crowded_user([] {
+      process passive;
+      const endpoint_ptr listener = passive.make();
+      EXPECT_EQ(passive.all.bind(listener, some_address), 0);
+      EXPECT_EQ(passive.all.listen(listener, 0), 0);
+      process active;
+      connect_to(active, some_address);
+      passive.expect(event_kind::connect_request);
+      return 0;
+    });
+  }));
 }
 
 TEST(squatted_ports, port_with_a_private_name_stays_claimed_after_its_public_name_is_free) {

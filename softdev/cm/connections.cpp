@@ -403,6 +403,7 @@ bool connections::handle(const endpoint_ptr& ep, const frame& received, time_poi
     case frame_kind::sidr_request:
     case frame_kind::remote_request:
     case frame_kind::remote_sidr_request:
+    case frame_kind::remote_rejection:
       return false;
   }
   return false;

@@ -32,10 +32,11 @@ void early_requests::arrive(const address& own, const address& peer, const mad& 
   next_try_ = std::min<time_point>(next_try_, now + listener_interval);
 }
 
-void early_requests::cancel(const address& peer, std::uint32_t communication_id) noexcept {
-  std::erase_if(kept_, [&](const early_request& each) {
-    return is(each, peer, mad_kind::request, communication_id);
+void early_requests::give_up(const address& peer, const mad& rejection) noexcept {
+  const auto forgotten = std::erase_if(kept_, [&](const early_request& each) {
+    return is(each, peer, mad_kind::request, rejection.sender_id);
   });
+  if (forgotten == 0) passed_.give_up(peer, rejection);
 }
 
 void early_requests::expire(time_point now) {
@@ -62,7 +63,7 @@ bool early_requests::is(const early_request& which, const address& peer, mad_kin
 // failure, the peer repeats it. Returns false if it has to be kept.
 bool early_requests::ends(const early_request& which, time_point reject_at,
                           time_point now) noexcept {
-  const int refused = pass_to_listener(which.own, which.peer, which.request);
+  const int refused = passed_.pass(which.own, which.peer, which.request);
   if (refused == 0) return true;
   if (now < reject_at) return false;
   if (refused == ECONNREFUSED)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "softdev/cm/mad_carrier.hpp"
+#include "softdev/cm/mad_routing.hpp"
 #include "softdev/cm/manager_options.hpp"
 
 namespace verbena::softdev::cm {
@@ -24,8 +25,9 @@ class early_requests {
   /// cannot be passed on. If too many requests are kept, rejects it instead, or drops it if it
   /// cannot be passed on: the peer sends it again. Allocates.
   void arrive(const address& own, const address& peer, const mad& request, time_point now);
-  /// Forgets the request with this communication ID: the peer gives it up.
-  void cancel(const address& peer, std::uint32_t communication_id) noexcept;
+  /// Handles a rejection without a receiver: the peer gives up a request. Forgets the request, or
+  /// passes the rejection to the process that has the request.
+  void give_up(const address& peer, const mad& rejection) noexcept;
   /// Passes on the requests that are due. Rejects or drops those that have been kept for too long.
   void expire(time_point now);
   [[nodiscard]] time_point next_deadline() const noexcept { return next_try_; }
@@ -47,6 +49,7 @@ class early_requests {
   const manager_options& options_;
   mad_carrier* const carrier_;
   std::vector<early_request> kept_;
+  passed_requests passed_;
   time_point next_try_ = time_point::max();
 };
 

@@ -72,7 +72,7 @@ bool decode(const wire_address& from, address& to) noexcept {
 
 bool is_sound(const wire_frame& wire) noexcept {
   const bool known = wire.kind >= static_cast<std::uint16_t>(frame_kind::request) &&
-                     wire.kind <= static_cast<std::uint16_t>(frame_kind::remote_sidr_request);
+                     wire.kind <= static_cast<std::uint16_t>(frame_kind::remote_rejection);
   return known && is_port_space(wire.space) && wire.reserved == 0 &&
          wire.queue_pair <= max_24_bits && wire.starting_psn <= max_24_bits &&
          wire.retry_count <= 7 && wire.rnr_retry_count <= 7 && wire.shared_receives <= 1 &&
@@ -126,6 +126,7 @@ std::uint8_t private_limit(frame_kind kind) noexcept {
     case frame_kind::reply:
       return private_limits::reply;
     case frame_kind::rejection:
+    case frame_kind::remote_rejection:
       return private_limits::rejection;
     case frame_kind::sidr_request:
     case frame_kind::remote_sidr_request:

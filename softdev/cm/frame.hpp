@@ -20,12 +20,13 @@ enum class frame_kind : std::uint16_t {
   disconnected,  ///< DREP
   sidr_request,  ///< SIDR REQ
   sidr_reply,    ///< SIDR REP
-  // Requests of other hosts. The process that receives them passes them to the one that listens.
+  // Messages of other hosts. The process that receives them passes them to the one that listens.
   remote_request,
   remote_sidr_request,
+  remote_rejection,  ///< the peer gives up a request that was not answered
 };
 [[nodiscard]] constexpr bool is_of_another_host(frame_kind kind) noexcept {
-  return kind == frame_kind::remote_request || kind == frame_kind::remote_sidr_request;
+  return kind >= frame_kind::remote_request;
 }
 
 /// Port spaces, with the numbers of rdma_cma.h.
@@ -98,7 +99,7 @@ struct frame {
   side from;
   std::uint32_t reason = 0;  ///< of a rejection, or the status of a SIDR reply
   private_data data;
-  // In a request of another host: the peer's communication ID and transaction ID. In the request
+  // In a message of another host: the peer's communication ID and transaction ID. In the request
   // that mad_gateway passes on: its own communication ID.
   std::uint32_t communication_id = 0;
   std::uint64_t transaction = 0;

@@ -29,7 +29,7 @@ class request_observer {
 class remote_request_observer {
  public:
   /// Called when the process that receives messages of other hosts passes on a request for the port
-  /// `port_key`.
+  /// `port_key`, or a rejection that ends a request.
   virtual void remote_request_arrived(std::uint32_t port_key, const frame& request) = 0;
 
  protected:

@@ -272,6 +272,7 @@ void mad_gateway::handle(mad_exchange& exchange, const frame& received, time_poi
       return finish(exchange, now);
     case frame_kind::remote_request:
     case frame_kind::remote_sidr_request:
+    case frame_kind::remote_rejection:
       return;
   }
 }
@@ -351,7 +352,21 @@ void mad_gateway::endpoint_closed(mad_exchange& exchange, time_point now) {
 
 // Messages of the peer.
 
+/// Handles the rejection of a peer that gives up its request before an answer, and so does not have
+/// the ID of this side.
+void mad_gateway::request_given_up(const frame& rejection) {
+  const auto known = by_peer_.find({with_port(rejection.source, 0), rejection.communication_id});
+  if (known == by_peer_.end()) return;
+  mad_exchange& exchange = exchanges_.at(known->second);
+  if (exchange.state != exchange_state::requested || exchange.is_sidr) return;
+  frame out = rejection;
+  out.kind = frame_kind::rejection;
+  forward(exchange, out);
+  finish(exchange, options_.clock());
+}
+
 void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& request) {
+  if (request.kind == frame_kind::remote_rejection) return request_given_up(request);
   const time_point now = options_.clock();
   const address peer = with_port(request.source, 0);
   if (const auto known = by_peer_.find({peer, request.communication_id}); known != by_peer_.end()) {
@@ -403,12 +418,7 @@ void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& re
 void mad_gateway::message_arrived(const address& own, const address& peer, const mad& message,
                                   time_point now) {
   if (carrier_ == nullptr) return;
-  mad_exchange* known = find(message.receiver_id);
-  // A peer that gives up its request before an answer does not know the ID of this side.
-  if (message.receiver_id == 0 && message.kind == mad_kind::rejection)
-    if (const auto at = by_peer_.find({peer, message.sender_id}); at != by_peer_.end())
-      if (mad_exchange& asked = exchanges_.at(at->second); asked.state == exchange_state::requested)
-        known = &asked;
+  mad_exchange* const known = find(message.receiver_id);
   if (known == nullptr || known->state == exchange_state::begun || !same_host(known->peer, peer) ||
       !same_host(known->own, own)) {
     return answer(own, peer, message);

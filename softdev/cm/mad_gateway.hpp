@@ -37,7 +37,7 @@ class mad_gateway final : public remote_request_observer {
   /// Returns the socket for an endpoint that connects to another host, or sends a SIDR request to
   /// it. Sets `communication_id`.
   [[nodiscard]] socket_or_error begin(std::uint32_t& communication_id);
-  /// Called when a process passes the request of another host.
+  /// Called when a process passes the request of another host, or a rejection that ends a request.
   void remote_request_arrived(std::uint32_t port_key, const frame& request) override;
   /// Called when a message of another host arrives that is not a request.
   void message_arrived(const address& own, const address& peer, const mad& message, time_point now);
@@ -124,6 +124,7 @@ class mad_gateway final : public remote_request_observer {
   void forward(mad_exchange& exchange, const frame& what);
   void forward(mad_exchange& exchange, frame_kind kind, std::uint32_t reason = 0);
 
+  void request_given_up(const frame& rejection);
   void reply_arrived(mad_exchange& exchange, const mad& message, time_point now);
   void sidr_reply_arrived(mad_exchange& exchange, const mad& message, time_point now);
   void rejected(mad_exchange& exchange, const mad& message, time_point now);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <new>
+#include <utility>
 
 #include "softdev/cm/port_names.hpp"
 #include "softdev/core/process_slot.hpp"
@@ -33,6 +34,55 @@ int pass_to_listener(const address& own, const address& peer, const mad& request
     return send_frame(to.socket.get(), what) == send_outcome::sent ? 0 : EAGAIN;
   } catch (const std::bad_alloc&) {
     return ENOMEM;
+  }
+}
+
+passed_requests::passed_request* passed_requests::find(const address& peer,
+                                                       std::uint32_t communication_id) noexcept {
+  for (passed_request& each : last_)
+    if (each.communication_id == communication_id && same_host(each.peer, peer)) return &each;
+  return nullptr;
+}
+
+int passed_requests::pass(const address& own, const address& peer, const mad& request) noexcept {
+  const int refused = pass_to_listener(own, peer, request);
+  if (refused != 0 || request.kind != mad_kind::request) return refused;
+  passed_request made{.peer = peer,
+                      .communication_id = request.sender_id,
+                      .space = request.content.space,
+                      .listener = request.content.destination};
+  made.listener.scope = own.scope;
+  if (passed_request* const before = find(peer, request.sender_id)) {
+    *before = made;
+    return 0;
+  }
+  if (last_.size() == most) {
+    last_[std::exchange(next_, (next_ + 1) % most)] = made;
+    return 0;
+  }
+  try {
+    last_.push_back(made);
+  } catch (const std::bad_alloc&) {
+    // The request ends at its deadline.
+  }
+  return 0;
+}
+
+void passed_requests::give_up(const address& peer, const mad& rejection) noexcept {
+  const passed_request* const found = find(peer, rejection.sender_id);
+  if (found == nullptr) return;
+  frame what = rejection.content;
+  what.kind = frame_kind::remote_rejection;
+  what.space = found->space;
+  what.source = peer;
+  what.destination = found->listener;
+  what.communication_id = rejection.sender_id;
+  what.transaction = rejection.transaction;
+  try {
+    const socket_or_error to = connect_to_port(found->space, found->listener);
+    if (to.socket) static_cast<void>(send_frame(to.socket.get(), what));
+  } catch (const std::bad_alloc&) {
+    return;
   }
 }
 

@@ -3,8 +3,10 @@
 // without an exchange.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "softdev/cm/address.hpp"
 #include "softdev/cm/mad.hpp"
@@ -23,6 +25,32 @@ inline constexpr unsigned low_bits_of_communication_id = 8;
 /// has too many pending requests; the errno of another failure.
 [[nodiscard]] int pass_to_listener(const address& own, const address& peer,
                                    const mad& request) noexcept;
+/// Remembers the last requests that were passed to listeners of this host. A peer that gives up a
+/// request before an answer sends a rejection that names only its own communication ID, so no
+/// process is its receiver. Threads: one thread at a time.
+class passed_requests {
+ public:
+  /// Calls pass_to_listener().
+  [[nodiscard]] int pass(const address& own, const address& peer, const mad& request) noexcept;
+  /// Passes a rejection without a receiver to the process that has the request, if any. If that
+  /// process has too many pending requests, the request ends at its deadline.
+  void give_up(const address& peer, const mad& rejection) noexcept;
+
+ private:
+  static constexpr std::size_t most = 256;
+  struct passed_request {
+    address peer;
+    std::uint32_t communication_id = 0;
+    port_space space = port_space::tcp;
+    address listener;
+  };
+
+  [[nodiscard]] passed_request* find(const address& peer, std::uint32_t communication_id) noexcept;
+
+  std::vector<passed_request> last_;
+  std::size_t next_ = 0;  ///< the oldest one, once there are `most`
+};
+
 /// Rejects the request of another host; `reason` is a reject_reason.
 void reject_request(mad_carrier& by, const address& own, const address& peer, const mad& request,
                     std::uint32_t reason) noexcept;

@@ -151,9 +151,12 @@ void manager::handle_received(time_point now) {
       early_.arrive(each.own, each.peer, *message, now);
       continue;
     }
-    // The peer has no communication ID of this side yet.
-    if (message->kind == mad_kind::rejection && message->receiver_id == 0)
-      early_.cancel(each.peer, message->sender_id);
+    // The peer has no communication ID of this side yet. The request is on its way to the process
+    // that listens, which may be this one.
+    if (message->kind == mad_kind::rejection && message->receiver_id == 0) {
+      early_.give_up(each.peer, *message);
+      continue;
+    }
     other_hosts_.message_arrived(each.own, each.peer, *message, now);
   }
 }

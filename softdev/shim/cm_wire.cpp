@@ -85,16 +85,27 @@ void cm_wire::message_arrived(const wire::management_addresses& ends,
   const auto parsed = cm::parse_mad(message);
   if (!parsed) return;
   if (cm::is_request(parsed->kind)) {
+    if (!admit(own, peer, *parsed)) return;
     // This process has no thread that could keep the request until a process listens.
-    if (admit(own, peer, *parsed) && cm::pass_to_listener(own, peer, *parsed) == ECONNREFUSED)
+    if (pass(own, peer, *parsed) == ECONNREFUSED)
       cm::reject_request(*this, own, peer, *parsed, cm::reject_reason::no_listener);
     return;
+  }
+  if (parsed->kind == cm::mad_kind::rejection && parsed->receiver_id == 0) {
+    const std::lock_guard lock(lock_);
+    return passed_.give_up(peer, *parsed);
   }
   const auto answer = cm::answer_to_unknown(*parsed);
   if (!answer) return;
   std::array<std::byte, cm::mad_bytes> bytes;
   cm::write_mad(*answer, bytes);
   home_.wire().send_message(ends, bytes);
+}
+
+int cm_wire::pass(const cm::address& own, const cm::address& peer,
+                  const cm::mad& request) noexcept {
+  const std::lock_guard lock(lock_);
+  return passed_.pass(own, peer, request);
 }
 
 bool cm_wire::admit(const cm::address& own, const cm::address& peer,

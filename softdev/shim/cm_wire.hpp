@@ -2,9 +2,11 @@
 // Messages between connection managers of different hosts, over the sockets of the device.
 #pragma once
 
+#include <mutex>
 #include <optional>
 
 #include "softdev/cm/mad_carrier.hpp"
+#include "softdev/cm/mad_routing.hpp"
 #include "softdev/host/host.hpp"
 #include "softdev/wire/socket/management.hpp"
 
@@ -32,7 +34,12 @@ class cm_wire final : public cm::mad_carrier, public wire::management_observer {
                        wire::management_view message) noexcept override;
 
  private:
+  [[nodiscard]] int pass(const cm::address& own, const cm::address& peer,
+                         const cm::mad& request) noexcept;
+
   host& home_;
+  std::mutex lock_;
+  cm::passed_requests passed_;  ///< while this process has no connection manager
 };
 
 /// Returns the object of the host; the first call creates it. From then on it receives the

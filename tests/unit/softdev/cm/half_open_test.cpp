@@ -25,6 +25,19 @@ TEST_F(cm_half_open, request_that_is_given_up_before_an_answer_ends) {
   EXPECT_EQ(b->all.accept(request.about, {.local = {.queue_pair = 23}, .data = {}}), EINVAL);
 }
 
+// The process that receives the rejection is not the one that listens.
+TEST_F(cm_half_open, request_that_is_given_up_ends_in_another_process) {
+  requests_come_by_managers = true;
+  owner_of_b_does_not_listen = true;
+  start({.first_repeat = std::chrono::minutes(1), .max_half_open = 1});
+  const endpoint_ptr active = connect();
+  const event request = b->expect(event_kind::connect_request);
+  a->all.destroy(active);
+  EXPECT_EQ(count_of(mad_kind::rejection), 1U);
+  established();
+  EXPECT_EQ(b->all.accept(request.about, {.local = {.queue_pair = 23}, .data = {}}), EINVAL);
+}
+
 // The program has received data, although the last message of the handshake was lost.
 TEST_F(cm_half_open, connection_that_the_program_reports_is_established) {
   copies = [](const mad& message) { return message.kind == mad_kind::ready ? 0 : 1; };

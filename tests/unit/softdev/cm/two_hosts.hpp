@@ -75,6 +75,8 @@ class two_hosts : public ::testing::Test {
   int under_way = 0;           ///< messages that are arriving
   /// Whether the processes that have the UDP ports use the connection manager.
   bool requests_come_by_managers = false;
+  /// Whether that of host b is another process than the one that listens.
+  bool owner_of_b_does_not_listen = false;
 
   void start(const manager_options& options = {}) {
     const auto network = [this](const address& from, const address& to, mad_view message) {
@@ -82,6 +84,8 @@ class two_hosts : public ::testing::Test {
     };
     a = std::make_unique<host>(host_a, 3, options, network);
     b = std::make_unique<host>(host_b, large_slots + 5, options, network);
+    if (owner_of_b_does_not_listen)
+      owner_of_b = std::make_unique<host>(host_b, large_slots + 6, options, network);
     listener = b->all.create(b->events, port_space::tcp);
     ASSERT_EQ(b->all.bind(listener, {.family = address_family::ipv4}), 0);
     ASSERT_EQ(b->all.listen(listener, 0), 0);
@@ -98,6 +102,7 @@ class two_hosts : public ::testing::Test {
     // The threads of the managers end before the network.
     if (a) a->owned.reset();
     if (b) b->owned.reset();
+    if (owner_of_b) owner_of_b->owned.reset();
   }
 
   endpoint_ptr resolve(port_space space, std::uint16_t to_port) {
@@ -136,17 +141,18 @@ class two_hosts : public ::testing::Test {
   void arrive(const address& from, const address& to, mad_view message) {
     if (!same_host(to, host_a) && !same_host(to, host_b)) return;
     host& there = same_host(to, host_a) ? *a : *b;
+    host& owner = &there == b.get() && owner_of_b ? *owner_of_b : there;
     const auto receiver = receiver_of(message);
     if (receiver) {
       // A rejection of a side that does not know the ID of the other one: no process has ID 0.
       if (*receiver == 0) {
-        if (requests_come_by_managers) there.all.deliver(to, from, message);
+        if (requests_come_by_managers) owner.all.deliver(to, from, message);
         return;
       }
       EXPECT_EQ(slot_of_communication_id(*receiver), there.line.identity().process_slot);
       return there.all.deliver(to, from, message);
     }
-    if (requests_come_by_managers) return there.all.deliver(to, from, message);
+    if (requests_come_by_managers) return owner.all.deliver(to, from, message);
     const auto parsed = parse_mad(message);
     ASSERT_TRUE(parsed.has_value());
     if (pass_to_listener(to, from, *parsed) == ECONNREFUSED)
@@ -175,6 +181,7 @@ class two_hosts : public ::testing::Test {
 
   std::unique_ptr<host> a;
   std::unique_ptr<host> b;
+  std::unique_ptr<host> owner_of_b;
   endpoint_ptr listener;
   std::uint16_t port = 0;
   std::uint32_t active_qpn = 17;  ///< of the next connection

@@ -11,8 +11,8 @@ namespace verbena::softdev {
 bool receive_run::begin(queue_pair& to) noexcept {
   const transport_rules& rules = rules_of(to.transport());
   const responder& receiver = to.receiver();
-  if (!rules.acknowledged || !rules.connected || receiver.busy_ || !receiver.established_ ||
-      receiver.shared_ != nullptr)
+  if (!rules.acknowledged || !rules.connected || receiver.busy_ ||
+      receiver.awaits_first_request() || receiver.shared_ != nullptr)
     return false;
   to_ = &to;
   view_ = receiver.view();

@@ -47,7 +47,8 @@ class remote_path {
   virtual void before_reset(queue_pair& /*which*/) noexcept {}
 
   /// Called when the state, destination or rights of a queue pair, or its port, have changed, and
-  /// before it is destroyed (`gone`). Both locks are held; if the queue pair failed by itself, at
+  /// before it is destroyed (`gone`). Also called when a queue pair in RTR receives its first
+  /// request. Both locks are held; if the queue pair failed by itself or received a request, at
   /// least one is.
   virtual void changed(queue_pair& which, bool gone) noexcept = 0;
 

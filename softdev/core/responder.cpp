@@ -29,7 +29,7 @@ responder::responder(queue_pair& self, const queue_pair_options& options, std::b
 
 void responder::start(std::uint32_t receive_psn) noexcept {
   expected_psn_ = receive_psn;
-  established_ = false;
+  established_.store(false, std::memory_order_relaxed);
 }
 
 const transport_rules& responder::rules() const noexcept { return rules_of(self_.transport()); }
@@ -47,10 +47,15 @@ response responder::begin(const message& what) noexcept {
     self_.home().port().note_drop(foreign.why);
     return silence(foreign);
   }
-  if (!established_) {
-    established_ = true;
-    if (rules().connected && self_.state() == queue_pair_state::rtr)
+  if (awaits_first_request()) {
+    established_.store(true, std::memory_order_relaxed);
+    if (rules().connected && self_.state() == queue_pair_state::rtr) {
       self_.report(queue_pair_event::communication_established);
+      // From now on, peers may execute requests themselves.
+      auto* const remote = self_.home().remote();
+      if (remote != nullptr && self_.attributes().path_to_peer == path_to_peer::same_host)
+        remote->changed(self_, false);
+    }
   }
   current_ = &what;
   placed_ = 0;

@@ -3,6 +3,7 @@
 // executes reads and atomics. A request arrives whole or in fragments: begin, place…, finish.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -69,6 +70,11 @@ class responder {
   [[nodiscard]] response interrupt(const std::byte* piece) noexcept;
   /// Ends the request: executes an atomic, completes a receive.
   [[nodiscard]] response finish() noexcept;
+  /// Returns whether the next request is the first one, which raises an event if the queue pair is
+  /// connected and in RTR.
+  [[nodiscard]] bool awaits_first_request() const noexcept {
+    return !established_.load(std::memory_order_relaxed);
+  }
   /// Returns true between `begin` and `finish`.
   [[nodiscard]] bool busy() const noexcept { return busy_; }
   /// Returns the number of payload bytes of the current request that were placed.
@@ -110,7 +116,9 @@ class responder {
   std::uint32_t expected_psn_ = 0;
   bool busy_ = false;
   bool receive_taken_ = false;
-  bool established_ = false;    ///< a first request arrived (communication established)
+  /// A first request arrived (communication established). Atomic: a failure of the send side
+  /// publishes it.
+  std::atomic<bool> established_{false};
   bool reported_last_ = false;  ///< last_request_reached was reported
   const message* current_ = &kept_;
   std::uint64_t placed_ = 0;

@@ -35,6 +35,7 @@ class target {
       if (!read_queue_pair(at_.segment(), sender, what, responder_)) return false;
       // The other requests have the same queue pairs, port and sequence number.
       if (connection_refusal(responder_, what) != reason::none) return false;
+      if (awaits_first_request(at_.segment(), responder_)) return false;
       connected_ = true;
     }
     if (accesses_region(what) && !find_region(what.remote_key)) return false;

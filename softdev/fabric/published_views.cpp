@@ -2,7 +2,8 @@
 // Three note words extend the record of the segment. The low half of the first one is the packet
 // sequence number that the queue pair expects first and its transport; the high half is
 // max_dest_rd_atomic, or the Q_Key if that is not negotiated. The second one is P_Key, LID and
-// state of the port. The third one is the generation of references.
+// state of the port, and whether the queue pair waits for its first request. The third one is the
+// generation of references.
 #include "softdev/fabric/published_views.hpp"
 
 #include "softdev/core/transport/rules.hpp"
@@ -12,11 +13,12 @@ namespace {
 
 constexpr unsigned transport_at = 24;  // above the packet sequence number
 static_assert(psn_mask >> transport_at == 0);
+constexpr unsigned port_is_up_at = 32;  // above LID and P_Key
+constexpr unsigned awaits_first_at = 33;
 
 }  // namespace
 
-void publish_queue_pair(public_segment& own, const queue_pair& which,
-                        const port_state& port) noexcept {
+void publish_queue_pair(public_segment& own, queue_pair& which, const port_state& port) noexcept {
   const queue_pair_attributes& attributes = which.attributes();
   const std::uint64_t more = rules_of(which.transport()).negotiates_reads
                                  ? attributes.max_dest_rd_atomic
@@ -25,8 +27,10 @@ void publish_queue_pair(public_segment& own, const queue_pair& which,
   notes[0].store(more << 32U |
                  std::uint64_t{static_cast<std::uint8_t>(which.transport())} << transport_at |
                  attributes.receive_psn);
-  notes[1].store(std::uint64_t{port.up(attributes.port)} << 32U | std::uint64_t{port.lid()} << 16U |
-                 port.pkey(attributes.pkey_index));
+  const bool awaits = which.receiver().awaits_first_request();
+  notes[1].store(std::uint64_t{awaits} << awaits_first_at |
+                 std::uint64_t{port.up(attributes.port)} << port_is_up_at |
+                 std::uint64_t{port.lid()} << 16U | port.pkey(attributes.pkey_index));
   const auto state_of = [](const void* of) noexcept {
     return static_cast<std::uint32_t>(static_cast<const queue_pair*>(of)->state());
   };
@@ -51,7 +55,7 @@ bool read_queue_pair(const peer_segment& at, const queue_pair& sender, const mes
   out.domain = static_cast<domain_id>(record.pd);
   out.state = static_cast<queue_pair_state>(record.state);
   out.transport = kind;
-  out.port_is_up = (port >> 32U & 1U) != 0;
+  out.port_is_up = (port >> port_is_up_at & 1U) != 0;
   out.lid = static_cast<std::uint16_t>(port >> 16U);
   out.pkey = static_cast<std::uint16_t>(port);
   out.qkey = more;
@@ -60,6 +64,11 @@ bool read_queue_pair(const peer_segment& at, const queue_pair& sender, const mes
   out.access = access_flags::from_mask(record.access);
   out.has_read_resources = !rules_of(kind).negotiates_reads || more != 0;
   return true;
+}
+
+bool awaits_first_request(const peer_segment& at, const responder_view& responder) noexcept {
+  return responder.state == queue_pair_state::rtr && rules_of(responder.transport).connected &&
+         (at.line(responder.number).notes[1].load() >> awaits_first_at & 1U) != 0;
 }
 
 void publish_generation(public_segment& own, const queue_pair& which,

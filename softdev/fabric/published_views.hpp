@@ -13,8 +13,7 @@ namespace verbena::softdev {
 
 /// Publishes the attributes of `which`, which is at `port`. Threads: with a lock of the queue pair
 /// held.
-void publish_queue_pair(public_segment& own, const queue_pair& which,
-                        const port_state& port) noexcept;
+void publish_queue_pair(public_segment& own, queue_pair& which, const port_state& port) noexcept;
 
 /// Reads the view of the destination of `next`, a request of `sender`, into `out`. Returns false if
 /// the destination is not published, or is changing. Sets `expected_psn` to the number of `next` if
@@ -22,6 +21,12 @@ void publish_queue_pair(public_segment& own, const queue_pair& which,
 /// executes uses no number. Threads: inside an active section.
 [[nodiscard]] bool read_queue_pair(const peer_segment& at, const queue_pair& sender,
                                    const message& next, responder_view& out) noexcept;
+
+/// Returns whether the next request raises an event of the published queue pair
+/// (IBV_EVENT_COMM_EST), so that its process must execute the request. Threads: inside an active
+/// section.
+[[nodiscard]] bool awaits_first_request(const peer_segment& at,
+                                        const responder_view& responder) noexcept;
 
 /// Publishes the generation of the references of `which` that are valid.
 void publish_generation(public_segment& own, const queue_pair& which,

@@ -96,6 +96,7 @@ struct end_options {
   softdev::transport transport = softdev::transport::rc;
   domain_id domain{1};
   completion_observer* receive_observer = nullptr;  ///< of the receive queue
+  queue_pair_observer* observer = nullptr;          ///< of a queue pair of device::make
   shared_receive_queue* shared_receives = nullptr;
 };
 

@@ -62,6 +62,55 @@ INSTANTIATE_TEST_SUITE_P(over, reconnections, ::testing::Values(transport::rc, t
                            return std::string(chosen.param == transport::rc ? "rc" : "uc");
                          });
 
+struct established_case {
+  const char* name;
+  route_policy policy;
+  memory_kind memory;
+  std::uint64_t by_ring;  ///< requests that the responder executes
+};
+
+class established_events : public ::testing::TestWithParam<established_case>,
+                           private queue_pair_observer {
+ protected:
+  void event(queue_pair&, queue_pair_event what) override {
+    if (what == queue_pair_event::communication_established) ++events;
+  }
+  device_pair pair{{.route = GetParam().policy}};
+  end_point& receiver = pair.right.make({.observer = this});
+  shared_buffer source{pair.left, memory_kind::ordinary, 64, 1};
+  shared_buffer target{pair.right, GetParam().memory, 64, 2};
+  int events = 0;
+};
+
+TEST_P(established_events, event_is_raised_once_if_the_first_requests_are_writes) {
+  connect(*pair.a->qp, connection_to(receiver.qp->number()));
+  to_init(*receiver.qp, connection_to(pair.a->qp->number()));
+  to_rtr(*receiver.qp, connection_to(pair.a->qp->number()));
+  pair.settle();
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(post(*pair.a->qp,
+                   {.opcode = opcode::rdma_write,
+                    .flags = signaled,
+                    .remote_address = target.address(),
+                    .remote_key = target.key()},
+                   {source.slice(0, 8)}),
+              0);
+    EXPECT_EQ(pair.wait_for(*pair.a->sent, 1).at(0).status, completion_status::success);
+    EXPECT_EQ(events, 1);
+    pair.settle();
+  }
+  // Although the responder stays in RTR, it executes only the first requests.
+  EXPECT_EQ(pair.left.path->counters().by_ring, GetParam().by_ring);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    by, established_events,
+    ::testing::Values(established_case{"mapped", route_policy::automatic, memory_kind::shareable,
+                                       2},  // the second one requests the memory
+                      established_case{"copied", route_policy::automatic, memory_kind::ordinary, 1},
+                      established_case{"ring", route_policy::ring, memory_kind::ordinary, 4}),
+    [](const auto& chosen) { return std::string(chosen.param.name); });
+
 /// Unreliable requests through rings of 16 KiB.
 struct unreliable_requests : ::testing::Test {
   static constexpr std::size_t size = 65'536;

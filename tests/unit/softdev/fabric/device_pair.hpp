@@ -42,7 +42,8 @@ struct device {
                             .transport = options.transport,
                             .send_queue = end->sent.get(),
                             .receive_queue = end->received.get(),
-                            .capabilities = options.capabilities})
+                            .capabilities = options.capabilities,
+                            .observer = options.observer})
                   .value();
     ends.push_back(std::move(end));
     return *ends.back();

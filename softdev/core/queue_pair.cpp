@@ -161,6 +161,9 @@ void queue_pair::reset() noexcept {
 void queue_pair::detach() noexcept {
   options_.send_queue->forget(&requester_->queue().released());
   options_.receive_queue->forget(&responder_.queue().released());
+  // The program may still have the handle, for example in a handler of an event. In this state, no
+  // request is accepted or sent.
+  state_.store(queue_pair_state::reset, std::memory_order_release);
 }
 
 queue_pair_attributes queue_pair::query() noexcept {

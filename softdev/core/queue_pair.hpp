@@ -174,7 +174,8 @@ class queue_pair {
   [[nodiscard]] bool run() noexcept;
   /// Makes the engine retry a request without an answer: the peer may answer now. Needs no lock.
   void request_retry() noexcept;
-  /// Detaches completions that are polled later. Called by the engine before destruction.
+  /// Detaches completions that are polled later, and refuses requests from now on. Called by the
+  /// engine before destruction, with both locks held.
   void detach() noexcept;
 
  private:

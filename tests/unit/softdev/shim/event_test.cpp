@@ -444,6 +444,36 @@ TEST_F(event_channel, handle_that_is_being_destroyed_changes_no_other_queue_pair
   destroyer.join();
 }
 
+TEST_F(event_channel, requests_for_a_queue_pair_that_is_being_destroyed_are_refused) {
+  set_nonblocking(device_.context->async_fd);
+  auto destroyed = std::make_unique<queue_pair_handle>(device_);
+  ibv_qp* const handle = destroyed->get();
+  queue_pair_handle sender(device_);
+  connect(sender, *destroyed);
+  write_bytes(sender, memory_.slice(0, 8), memory_.address() + 8, memory_.mr().rkey ^ 0x7f00U);
+  ibv_async_event happened = wait_for_event(device_.context, IBV_EVENT_QP_ACCESS_ERR);
+  ASSERT_EQ(happened.element.qp, handle);
+  std::thread destroyer([&] { destroyed.reset(); });
+  ibv_sge data = memory_.slice(0, 8);
+  ibv_send_wr send{.sg_list = &data, .num_sge = 1, .opcode = IBV_WR_SEND};
+  ibv_recv_wr receive{.sg_list = &data, .num_sge = 1};
+  ibv_send_wr* refused_send = nullptr;
+  ibv_recv_wr* refused_receive = nullptr;
+  // Requests that come before the other thread are accepted.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  int code = 0;
+  while (code != EINVAL && std::chrono::steady_clock::now() < until) {
+    code = ibv_post_send(handle, &send, &refused_send);
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(code, EINVAL);
+  EXPECT_EQ(refused_send, &send);
+  EXPECT_EQ(ibv_post_recv(handle, &receive, &refused_receive), EINVAL);
+  EXPECT_EQ(refused_receive, &receive);
+  SOFT(ibv_ack_async_event)(&happened);
+  destroyer.join();
+}
+
 // parity: semantics-125
 TEST_F(event_channel, destroying_a_queue_pair_drops_its_asynchronous_events) {
   set_nonblocking(device_.context->async_fd);

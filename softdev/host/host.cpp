@@ -242,7 +242,8 @@ time_ns host::next_deadline() const noexcept {
   const auto next_check = link_->sleeper().next_check();
   const time_ns check_at = next_check ? to_time_ns(*next_check) : never;
   return std::min({engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon,
-                   look_at, check_at, delays_.earliest(), wire_ ? wire_->next_deadline() : never});
+                   look_at, check_at, delays_.earliest(), adapter_.next_read(),
+                   wire_ ? wire_->next_deadline() : never});
 }
 
 void host::progress(caller from) noexcept {

@@ -159,6 +159,7 @@ class host final : private engine_observer, private progress_work {
     adapter_.addresses_changed();
     wire_access_.addresses_changed();
   }
+  [[nodiscard]] time_ns next_watch() const noexcept override { return adapter_.next_read(); }
   struct published {
     registered_region region;
     bool visible = false;  ///< the public table had room

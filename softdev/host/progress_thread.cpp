@@ -89,6 +89,8 @@ bool progress_thread::sleep_parked() noexcept {
 void progress_thread::loop() noexcept {
   while (true) {
     work_.tend();
+    if (const time_ns at = work_.next_watch(); at != never && at <= monotonic_now())
+      work_.watched();
     if (attentive_.load(std::memory_order_seq_cst) == 0 &&
         polled_.exchange(false, std::memory_order_relaxed)) {
       park();

@@ -33,8 +33,11 @@ class progress_work {
   /// Ends a wait. Called after each fall_asleep(), and after a wait during which sleep_on() was
   /// called.
   virtual void awake() noexcept = 0;
-  /// Handles a readable `watch_fd`.
+  /// Handles a readable `watch_fd`, or the time of next_watch().
   virtual void watched() noexcept = 0;
+  /// Returns when to call watched() at the latest; `never` to wait for the descriptor. Not later
+  /// than next_deadline().
+  [[nodiscard]] virtual time_ns next_watch() const noexcept { return never; }
 
  protected:
   ~progress_work() = default;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "softdev/core/types.hpp"
 #include "softdev/host/address_watch.hpp"
 #include "softdev/host/device_events.hpp"
 #include "softdev/host/gid_table.hpp"
@@ -37,8 +38,11 @@ class soft_adapter {
   /// Returns a descriptor that is readable when addresses of the host have changed; -1 if the
   /// device does not follow them.
   [[nodiscard]] int address_fd() const noexcept { return addresses_.fd(); }
-  /// Handles a readable address_fd(). One thread at a time.
+  /// Handles a readable address_fd(), or the time of next_read(). One thread at a time.
   void addresses_changed();
+  /// Returns when the addresses have to be read again because they could not be read, for example
+  /// for lack of descriptors; `never` if they were read. On CLOCK_MONOTONIC.
+  [[nodiscard]] time_ns next_read() const noexcept { return next_read_.load(); }
 
   /// The LID of the subnet manager; 0 on Ethernet.
   [[nodiscard]] std::uint16_t sm_lid() const noexcept { return sm_lid_.load(); }
@@ -58,6 +62,7 @@ class soft_adapter {
   const address_watch addresses_;
   const std::uint64_t network_;  ///< see find_network_namespace()
   std::mutex refresh_;           ///< held from reading the addresses to changing the table
+  std::atomic<time_ns> next_read_;
   gid_table gids_;
   std::atomic<std::uint16_t> sm_lid_;
   std::atomic<std::uint8_t> speed_{port_speed::edr};

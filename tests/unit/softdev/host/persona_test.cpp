@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -102,11 +103,26 @@ TEST(soft_adapter, addresses_that_cannot_be_read_remain_in_the_table) {
   {
     const descriptor_limit full(0);
     EXPECT_FALSE(describe_host().complete);
+    EXPECT_EQ(adapter.next_read(), never);
     EXPECT_FALSE(adapter.refresh_gids());
     EXPECT_EQ(adapter.gids().all(), before);
+    EXPECT_NE(adapter.next_read(), never);
   }
   EXPECT_FALSE(adapter.refresh_gids());
   EXPECT_EQ(adapter.gids().all(), before);
+  EXPECT_EQ(adapter.next_read(), never);
+}
+
+TEST(soft_adapter, addresses_that_cannot_be_read_at_first_are_read_again) {
+  std::optional<persona> incomplete;
+  {
+    const descriptor_limit full(0);
+    incomplete = describe_host();
+  }
+  soft_adapter adapter(*incomplete, {});
+  EXPECT_NE(adapter.next_read(), never);
+  adapter.addresses_changed();
+  EXPECT_EQ(adapter.next_read(), never);
 }
 
 TEST(soft_adapter, addresses_of_another_network_namespace_are_ignored) {

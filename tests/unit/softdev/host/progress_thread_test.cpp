@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -39,6 +40,7 @@ class driven final : private progress_work {
     int sleeps = 0;    ///< number of permitted sleeps
     int refusals = 0;  ///< number of refused sleeps
     int awakes = 0;
+    int watches = 0;
     bool asleep = false;
     std::set<std::thread::id> threads;
     sigset_t blocked{};
@@ -48,6 +50,7 @@ class driven final : private progress_work {
     bool polls = false;         ///< the program polls continuously
     bool may_sleep = true;      ///< result of fall_asleep
     time_ns run_again = never;  ///< after the last run, in nanoseconds
+    time_ns watch_at = never;   ///< until watched() is called
   };
 
   void change(const std::function<void(inputs&)>& how) {
@@ -108,7 +111,11 @@ class driven final : private progress_work {
   [[nodiscard]] time_ns next_deadline() const noexcept override {
     const std::lock_guard lock(mutex_);
     const time_ns wait = inputs_.run_again;
-    return wait == never ? never : monotonic_now() + wait;
+    return std::min(wait == never ? never : monotonic_now() + wait, inputs_.watch_at);
+  }
+  [[nodiscard]] time_ns next_watch() const noexcept override {
+    const std::lock_guard lock(mutex_);
+    return inputs_.watch_at;
   }
   [[nodiscard]] bool fall_asleep() noexcept override {
     bool allowed = false;
@@ -131,7 +138,12 @@ class driven final : private progress_work {
       seen_.asleep = false;
     });
   }
-  void watched() noexcept override {}
+  void watched() noexcept override {
+    note([this] {
+      ++seen_.watches;
+      inputs_.watch_at = never;
+    });
+  }
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -193,6 +205,21 @@ TEST(progress_thread, thread_runs_when_a_timer_expires) {
   one.change([](auto& input) { input.run_again = 1'000'000; });
   ASSERT_EQ(one.thread.start(), 0);
   EXPECT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 4; }));
+}
+
+TEST(progress_thread, thread_watches_at_the_time_for_it) {
+  driven& one = driven::make();
+  ASSERT_EQ(one.thread.start(), 0);
+  for (const bool polls : {false, true}) {
+    const int before = one.now().watches;
+    one.change([&](auto& input) {
+      input.polls = polls;
+      input.watch_at = monotonic_now() + 1'000'000;
+    });
+    one.thread.wake();
+    EXPECT_TRUE(one.wait_for([&](const auto& seen) { return seen.watches > before; })) << polls;
+  }
+  one.change([](auto& input) { input.polls = false; });
 }
 
 TEST(progress_thread, thread_runs_again_if_work_arrived_before_sleep) {

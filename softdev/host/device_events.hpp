@@ -28,11 +28,21 @@ struct raised_event {
   std::uint8_t port = 1;
 };
 
+/// The report of one event to one context. Threads: one thread at a time.
+struct event_report {
+  void* context = nullptr;
+  raised_event what;
+  bool has_begun = false;      ///< for the observer
+  std::vector<void*> waiting;  ///< for the observer: what the event has not reached yet
+};
+
 /// Receives the events of the device for each context. Threads: thread-safe. A shared lock of the
 /// listeners is held, so the observer must not add or remove contexts.
 class device_observer {
  public:
-  virtual void event(void* context, raised_event what) = 0;
+  /// Begins or continues a report, without waiting for a thread of the program. Returns false if
+  /// it must be called again, because a thread has an open batch.
+  virtual bool event(event_report& report) = 0;
 
  protected:
   ~device_observer() = default;
@@ -45,7 +55,8 @@ class device_listeners {
   void add(void* context, device_observer& observer);
   /// Removes a context. After the return, no event is reported to it.
   void remove(const void* context) noexcept;
-  /// Reports an event to all contexts, on this thread.
+  /// Reports an event to all contexts, on this thread. Waits for open batches of other threads,
+  /// without a lock: the thread of a batch may add or remove contexts.
   void raise(raised_event what);
   void raise(device_event what) { raise(raised_event{.what = what}); }
   /// Calls `action` with each context. No context is removed before `action` returns.
@@ -59,11 +70,18 @@ class device_listeners {
   struct listener {
     void* context = nullptr;
     device_observer* observer = nullptr;
+    std::uint64_t number = 0;  ///< another context can get the address of a removed one
+  };
+  /// A report that is not complete.
+  struct open_report {
+    std::uint64_t listener_number = 0;
+    device_observer* observer = nullptr;
+    event_report report;
   };
 
-  // Shared by threads that report events: one of them may wait for a batch of the other.
   std::shared_mutex mutex_;
   std::vector<listener> all_;
+  std::uint64_t next_number_ = 1;
 };
 
 }  // namespace verbena::softdev

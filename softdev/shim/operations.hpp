@@ -68,7 +68,7 @@ void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept;
 [[nodiscard]] queue_pair_observer& queue_pair_events() noexcept;
 /// Reports an event of the device or its port to a context, and applies its effect. Called on any
 /// thread.
-void notify_context(void* context, raised_event what);
+[[nodiscard]] bool notify_context(event_report& report);
 /// Returns the kind of the node of an event: its type and port.
 [[nodiscard]] std::uint32_t kind_of(raised_event what) noexcept;
 /// Prepares the event nodes of an object.

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "softdev/core/spin_wait.hpp"
 #include "softdev/host/settings.hpp"
@@ -85,22 +85,20 @@ void fill(context_object& object) noexcept {
   base.ops.post_srq_recv = &post_shared_receive;
 }
 
-// Calls `action` with each queue pair until it returns true. Between the calls, the lock of the
-// working objects is free: the thread of an open batch may need it, for instance to deregister
-// memory.
+// Calls `action` with each queue pair until it has returned true for each. A report keeps those
+// that are left. Returns false if queue pairs are left: a thread has an open batch. It may need the
+// lock of the working objects, for instance to deregister memory, before it closes the batch.
 template <class Action>
-void for_each_queue_pair(context_object& object, Action action) {
-  std::vector<qp_object*> left;
-  spin_wait pause;
-  for (bool is_first = true; is_first || !left.empty(); is_first = false) {
-    {
-      const std::lock_guard lock(object.working.lock);
-      const auto& existing = object.working.queue_pairs;
-      if (is_first) left.assign(existing.begin(), existing.end());
-      std::erase_if(left, [&](qp_object* qp) { return !existing.contains(qp) || action(*qp); });
-    }
-    if (!left.empty()) pause.once();
-  }
+bool try_each_queue_pair(context_object& object, event_report& report, Action action) {
+  const std::lock_guard lock(object.working.lock);
+  const auto& existing = object.working.queue_pairs;
+  auto& left = report.waiting;
+  if (!std::exchange(report.has_begun, true)) left.assign(existing.begin(), existing.end());
+  std::erase_if(left, [&](void* each) {
+    auto* const qp = static_cast<qp_object*>(each);
+    return !existing.contains(qp) || action(*qp);
+  });
+  return left.empty();
 }
 
 bool end_queue_pair(qp_object& qp) {
@@ -112,7 +110,8 @@ bool end_queue_pair(qp_object& qp) {
 // Disables the objects of a context, as a kernel does when the file of the context is closed.
 void end_work(context_object& object) {
   object.host->adapter().listeners().remove(&object);
-  for_each_queue_pair(object, end_queue_pair);
+  event_report report;
+  for (spin_wait pause; !try_each_queue_pair(object, report, end_queue_pair);) pause.once();
   const std::lock_guard lock(object.working.lock);
   for (mr_object* mr : object.working.regions) {
     object.host->deregister_region(mr->region);
@@ -141,29 +140,29 @@ static bool decides_what_arrives(device_event what) noexcept {
          what == device_event::lid_change || what == device_event::pkey_change;
 }
 
-void notify_context(void* context, raised_event raised) {
-  const device_event what = raised.what;
-  auto& object = *static_cast<context_object*>(context);
+bool notify_context(event_report& report) {
+  const device_event what = report.what.what;
+  auto& object = *static_cast<context_object*>(report.context);
   if (what == device_event::fatal) {
     object.failed.store(true, std::memory_order_release);
-    for_each_queue_pair(object, end_queue_pair);
+    if (!try_each_queue_pair(object, report, end_queue_pair)) return false;
   }
-  if (decides_what_arrives(what))
-    for_each_queue_pair(object,
-                        [](qp_object& qp) { return qp.core->try_follow(device_change::port); });
-  if (object.events->push_any(object.device_events, kind_of(raised))) return;
+  const auto follow = [](qp_object& qp) { return qp.core->try_follow(device_change::port); };
+  if (decides_what_arrives(what) && !try_each_queue_pair(object, report, follow)) return false;
+  if (object.events->push_any(object.device_events, kind_of(report.what))) return true;
   static std::atomic<bool> told{false};
   if (!told.exchange(true))
     log(log_level::warning,
         "soft0: the program does not read the asynchronous events of its context "
         "(ibv_get_async_event); "
         "further events are lost");
+  return true;
 }
 
 namespace {
 
 class contexts final : public device_observer {
-  void event(void* context, raised_event what) override { notify_context(context, what); }
+  bool event(event_report& report) override { return notify_context(report); }
 };
 constinit contexts the_contexts;
 

@@ -13,9 +13,11 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -391,6 +393,35 @@ TEST_F(injected_events, event_waits_for_an_open_batch_without_a_lock) {
     ibv_wr_abort(batch);
     other.join();
     EXPECT_EQ(injected, 0);
+  }
+}
+
+// The thread of the batch changes the list of contexts to which the event is reported.
+TEST(injection_child, event_waits_for_an_open_batch_while_devices_are_opened_and_closed) {
+  for (const char* command : {"port 1 down", "device-fatal"}) {
+    SCOPED_TRACE(command);
+    const auto play = [command] {
+      ::alarm(60);  // if the two threads wait for each other
+      opened_device device;
+      std::optional<opened_device> closed(std::in_place);
+      queue_pair_handle qp(device, {.extended = true});
+      connect(qp, qp);
+      ibv_qp_ex* const batch = SOFT(ibv_qp_to_qp_ex)(qp.get());
+      ibv_wr_start(batch);
+      std::atomic<int> injected{-1};
+      std::thread other([&] { injected = inject_event(device.context, command); });
+      // The other thread waits for the batch after a while, which nothing shows.
+      const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+      for (int i = 0; i < 100 || std::chrono::steady_clock::now() < until; ++i) {
+        const opened_device opened;
+        std::this_thread::yield();
+      }
+      closed.reset();
+      ibv_wr_abort(batch);
+      other.join();
+      return injected == 0 ? 0 : 1;
+    };
+    EXPECT_EQ(in_child(play), 0);
   }
 }
 

@@ -2,9 +2,7 @@
 #include "verbena/net/multi_rail_channel.hpp"
 
 #include <utility>
-#include <vector>
 
-#include "src/net/rail_checks.hpp"
 #include "src/net/rail_set.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
@@ -23,22 +21,9 @@ result<multi_rail_channel> multi_rail_channel::connect(bringup::stream control,
                                                        std::span<const rail_port> rails,
                                                        deadline until,
                                                        const rail_options& options) {
-  constexpr const char* call = "multi_rail_channel::connect";
-  VERBENA_TRY_VOID(detail::check_rails(call, rails));
-  VERBENA_TRY_VOID(detail::check_options(call, options));
-  const auto count = static_cast<std::uint32_t>(rails.size());
-  std::vector<detail::active_rail> made;
-  made.reserve(count);
-  for (std::uint32_t each = 0; each < count; ++each) {
-    VERBENA_TRY(auto rail, detail::active_rail::create(each, rails[each], options));
-    made.push_back(std::move(rail));
-  }
-  VERBENA_TRY_VOID(detail::exchange_hellos(call, control, detail::rail_role::active, count, until));
-  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): of the sole_owner
-  multi_rail_channel out(new detail::rail_set(detail::rail_control(std::move(control), count),
-                                              std::move(made), options));
-  VERBENA_TRY_VOID(out.set_->connect(until));
-  return out;
+  VERBENA_TRY(auto made,
+              detail::rail_set::connect(std::move(control), rails, until, {.options = options}));
+  return multi_rail_channel(made.release());
 }
 
 rail_result multi_rail_channel::write(const rail_source& data, const rail_region& to,

@@ -67,30 +67,39 @@ result<rail_message> decode_rail_message(std::span<const std::byte> bytes, std::
   return out;
 }
 
+rail_hello_bytes hello_of(rail_role role, std::uint32_t rails) noexcept {
+  return {std::byte{rail_hello}, std::byte{rail_protocol}, static_cast<std::byte>(rails),
+          static_cast<std::byte>(role)};
+}
+
 result<void> exchange_hellos(const char* call, bringup::stream& with, rail_role role,
                              std::uint32_t rails, deadline until) {
-  const std::array ours{std::byte{rail_hello}, std::byte{rail_protocol},
-                        static_cast<std::byte>(rails), static_cast<std::byte>(role)};
+  const auto ours = hello_of(role, rails);
   VERBENA_TRY(const auto theirs, with.exchange(ours, until));
+  return check_hello(call, with.peer(), ours, theirs);
+}
+
+result<void> check_hello(const char* call, const std::string& peer, const rail_hello_bytes& ours,
+                         std::span<const std::byte> theirs) {
   const bool is_hello = theirs.size() >= 2 && theirs[0] == ours[0];
   const bool is_same_version = is_hello && theirs[1] == ours[1];
   if (!is_hello || (is_same_version && theirs.size() != ours.size()))
-    return error::protocol(call, with.peer(),
+    return error::protocol(call, peer,
                            fmt::format("{} bytes are no greeting of a rail_responder or a "
                                        "multi_rail_channel",
                                        theirs.size()));
   if (!is_same_version)
-    return error::protocol(call, with.peer(),
+    return error::protocol(call, peer,
                            fmt::format("the peer has version {} of the messages between rails, "
                                        "not {}; use one version of the library on both sides",
                                        static_cast<int>(theirs[1]), rail_protocol));
   if (theirs[2] != ours[2])
-    return error::protocol(call, with.peer(),
+    return error::protocol(call, peer,
                            fmt::format("the peer has {} rails, and this side {}; pass the same "
                                        "number of rails on both sides",
-                                       static_cast<int>(theirs[2]), rails));
+                                       static_cast<int>(theirs[2]), static_cast<int>(ours[2])));
   if (theirs[3] == ours[3])
-    return error::protocol(call, with.peer(),
+    return error::protocol(call, peer,
                            "the peer called the same function; one side calls "
                            "multi_rail_channel::connect(), the other rail_responder::accept()");
   return {};

@@ -14,6 +14,7 @@
 // this generation and of earlier ones executes no more requests.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -61,6 +62,16 @@ struct rail_message {
 /// The role of a side, as in the hello.
 enum class rail_role : std::uint8_t { active = 1, passive = 2 };
 
+/// The limit for the length of a message.
+inline constexpr std::size_t max_rail_message_bytes = 1024;
+
+using rail_hello_bytes = std::array<std::byte, 4>;
+/// Returns the hello of a side.
+[[nodiscard]] rail_hello_bytes hello_of(rail_role role, std::uint32_t rails) noexcept;
+/// Checks the hello of the peer with the name `peer`. Errors: as exchange_hellos().
+[[nodiscard]] result<void> check_hello(const char* call, const std::string& peer,
+                                       const rail_hello_bytes& ours,
+                                       std::span<const std::byte> theirs);
 /// Sends the hello and receives that of the peer. Errors of `call`: `protocol` if the peer has
 /// another number of rails, another version or the same role; those of the stream.
 [[nodiscard]] result<void> exchange_hellos(const char* call, bringup::stream& with, rail_role role,

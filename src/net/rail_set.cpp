@@ -11,6 +11,7 @@
 
 #include "src/base/earliest.hpp"
 #include "src/base/relax.hpp"
+#include "src/net/rail_checks.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/verbs/context.hpp"
 
@@ -56,6 +57,13 @@ void rail_set::take(std::uint32_t rail, const async_event& event, rail_transfer*
 }
 
 void rail_set::read_events(rail_transfer* of) {
+  if (with_.events) {
+    with_.events->take(arrived_);
+    for (const rail_event& each : arrived_) take(each.rail, each.event, of);
+    arrived_.clear();
+    return;
+  }
+  if (!with_.options.reads_async_events) return;
   for (std::uint32_t first = 0; first < size(); ++first) {
     const auto before = std::span(rails_).first(first);
     if (std::ranges::find(before, context_of(rails_[first]), context_of) != before.end()) continue;
@@ -70,7 +78,7 @@ void rail_set::read_events(rail_transfer* of) {
 
 void rail_set::tend(clock::time_point now, rail_transfer* of) {
   next_tend_ = now + rail_tend_interval;
-  if (options_.reads_async_events) read_events(of);
+  read_events(of);
   // A peer that sends without a pause, or slowly, must not keep this thread.
   const auto until = deadline::after(time_for_rail_messages);
   for (int count = 0; count < most_messages_in_turn; ++count) {
@@ -90,7 +98,27 @@ void rail_set::wait_for_peer(deadline until) {
   next_tend_ = {};
 }
 
-result<void> rail_set::connect(deadline until) {
+result<std::unique_ptr<rail_set>> rail_set::connect(bringup::stream control,
+                                                    std::span<const rail_port> rails,
+                                                    deadline until, setup with) {
+  constexpr const char* call = "multi_rail_channel::connect";
+  VERBENA_TRY_VOID(check_rails(call, rails));
+  VERBENA_TRY_VOID(check_options(call, with.options));
+  const auto count = static_cast<std::uint32_t>(rails.size());
+  std::vector<active_rail> made;
+  made.reserve(count);
+  for (std::uint32_t each = 0; each < count; ++each) {
+    VERBENA_TRY(auto rail, active_rail::create(each, rails[each], with.options));
+    made.push_back(std::move(rail));
+  }
+  VERBENA_TRY_VOID(exchange_hellos(call, control, rail_role::active, count, until));
+  auto out = std::make_unique<rail_set>(rail_control(std::move(control), count), std::move(made),
+                                        std::move(with));
+  VERBENA_TRY_VOID(out->become_active(until));
+  return out;
+}
+
+result<void> rail_set::become_active(deadline until) {
   while (true) {
     tend(clock::now());
     if (const error* const why = failure()) return *why;
@@ -225,8 +253,8 @@ rail_result rail_set::run(const char* call, const rail_transfer::parts& what, de
   const std::uint64_t bytes = what.local.length();
   rail_transfer transfer(
       what,
-      bytes >= options_.stripe_threshold
-          ? std::min(options_.piece_bytes, most_piece_bytes)
+      bytes >= with_.options.stripe_threshold
+          ? std::min(with_.options.piece_bytes, most_piece_bytes)
           : static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, most_piece_bytes)),
       again_);
   operation_guard guard(rails_);

@@ -3,13 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/net/active_rail.hpp"
+#include "src/net/rail_events.hpp"
 #include "src/net/rail_message.hpp"
 #include "src/net/rail_transfer.hpp"
 #include "verbena/base/deadline.hpp"
+#include "verbena/bringup/stream.hpp"
 #include "verbena/net/multi_rail_channel.hpp"
 #include "verbena/net/rail.hpp"
 
@@ -20,14 +25,23 @@ class rail_set {
  public:
   using clock = deadline::clock;
 
-  rail_set(rail_control control, std::vector<active_rail> rails, const rail_options& options)
-      : control_(std::move(control)), rails_(std::move(rails)), options_(options) {
-    again_.reserve(rails_.size() * options.pieces_in_flight);
+  /// The options of a connection, and the queue from which it takes the events of its contexts. If
+  /// `events` is nullptr, the connection reads the events itself, as in `options`.
+  struct setup {
+    rail_options options = {};
+    std::shared_ptr<rail_event_queue> events = {};
+  };
+
+  /// Connects the rails to the responder at the other end of a stream; see
+  /// multi_rail_channel::connect().
+  [[nodiscard]] static result<std::unique_ptr<rail_set>> connect(bringup::stream control,
+                                                                 std::span<const rail_port> rails,
+                                                                 deadline until, setup with);
+  rail_set(rail_control control, std::vector<active_rail> rails, setup with)
+      : control_(std::move(control)), rails_(std::move(rails)), with_(std::move(with)) {
+    again_.reserve(rails_.size() * with_.options.pieces_in_flight);
   }
 
-  /// Returns when at least one rail is active and none is being connected, or when `until` passes
-  /// and a rail is active.
-  [[nodiscard]] result<void> connect(deadline until);
   [[nodiscard]] rail_result run(const char* call, const rail_transfer::parts& what, deadline until);
   /// Handles events and messages, and makes the changes of state that are due. `of`: the operation
   /// in progress.
@@ -46,6 +60,9 @@ class rail_set {
  private:
   class operation_guard;
 
+  /// Returns when at least one rail is active and none is being connected, or when `until` passes
+  /// and a rail is active.
+  [[nodiscard]] result<void> become_active(deadline until);
   [[nodiscard]] result<void> check(const char* call, const rail_transfer::parts& what) const;
   void read_events(rail_transfer* of);
   [[nodiscard]] active_rail* choose();
@@ -59,9 +76,10 @@ class rail_set {
 
   rail_control control_;
   std::vector<active_rail> rails_;
-  rail_options options_;
-  std::vector<rail_piece> again_;  // of the operation in progress
-  std::uint32_t turn_ = 0;         // the rail after the one that was used last
+  setup with_;
+  std::vector<rail_event> arrived_;  // empty, except in read_events()
+  std::vector<rail_piece> again_;    // of the operation in progress
+  std::uint32_t turn_ = 0;           // the rail after the one that was used last
   clock::time_point next_tend_ = {};
 };
 

@@ -96,6 +96,7 @@ module;
 #include <verbena/net/barrier_algorithm.hpp>
 #include <verbena/net/connect_mode.hpp>
 #include <verbena/net/group.hpp>
+#include <verbena/net/group_rails.hpp>
 #include <verbena/net/group_steps.hpp>
 #include <verbena/net/membership.hpp>
 #include <verbena/net/multi_channel.hpp>
@@ -651,6 +652,8 @@ using verbena::net::first_use_options;
 using verbena::net::first_use_statistics;
 using verbena::net::group;
 using verbena::net::group_options;
+using verbena::net::group_rails;
+using verbena::net::group_rails_options;
 using verbena::net::group_steps;
 using verbena::net::max_element_bytes;
 using verbena::net::max_rails;

@@ -371,6 +371,7 @@ using address_handle_number = strong_id<struct address_handle_number_tag, std::u
 namespace verbena::inline VERBENA_ABI::net {
 
 class group;
+class group_rails;
 class group_steps;
 class multi_channel;
 class multi_channel_steps;
@@ -397,6 +398,7 @@ enum class store_host : std::uint8_t;
 struct first_use_options;
 struct first_use_statistics;
 struct group_options;
+struct group_rails_options;
 struct maximum;
 struct membership;
 struct minimum;

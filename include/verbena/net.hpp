@@ -5,6 +5,7 @@
 #include "verbena/net/barrier_algorithm.hpp"
 #include "verbena/net/connect_mode.hpp"
 #include "verbena/net/group.hpp"
+#include "verbena/net/group_rails.hpp"
 #include "verbena/net/membership.hpp"
 #include "verbena/net/multi_channel.hpp"
 #include "verbena/net/multi_rail_channel.hpp"

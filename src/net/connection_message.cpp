@@ -247,6 +247,10 @@ result<void> check_contacts(const char* call, std::span<const rank_contact> of,
                   of[*inside].acceptor.host, *outside, of[*outside].acceptor.host));
 }
 
+bool is_wildcard(std::string_view host) noexcept {
+  return host == "0.0.0.0" || host == "::" || host == "::ffff:0.0.0.0";
+}
+
 bool are_equal(const connection_token& a, const connection_token& b) noexcept {
   std::byte differences{};
   for (std::size_t i = 0; i < a.size(); ++i) differences |= a[i] ^ b[i];

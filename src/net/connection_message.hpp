@@ -116,6 +116,9 @@ inline constexpr std::size_t max_connection_message_bytes = 64;
 [[nodiscard]] result<void> check_contacts(const char* call, std::span<const rank_contact> of,
                                           std::span<const std::uint32_t> ranks);
 
+/// Returns whether a peer that connects to `host` reaches its own host.
+[[nodiscard]] bool is_wildcard(std::string_view host) noexcept;
+
 /// Compares in constant time.
 [[nodiscard]] bool are_equal(const connection_token& a, const connection_token& b) noexcept;
 

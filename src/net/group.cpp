@@ -24,6 +24,7 @@
 #include "src/net/store_addresses.hpp"
 #include "src/net/unconnected_channels.hpp"
 #include "verbena/base/assert.hpp"
+#include "verbena/net/rail_memory.hpp"
 
 namespace verbena::inline VERBENA_ABI::net {
 
@@ -392,6 +393,20 @@ result<std::vector<peer_region>> group::exchange(std::string_view name, const re
     auto region = remote_region::decode(theirs[each]);
     if (!region) return detail::about_rank(std::move(region).error(), each);
     regions.push_back({.rank = each, .region = *region});
+  }
+  return regions;
+}
+
+result<std::vector<rail_region>> group::exchange(std::string_view name, const rail_region& mine,
+                                                 deadline until) {
+  const auto ours = mine.rails() == 0 ? std::vector<std::byte>() : mine.encode();
+  VERBENA_TRY(const auto theirs, exchange(name, std::span<const std::byte>(ours), until));
+  std::vector<rail_region> regions(theirs.size());
+  for (const std::uint32_t each : members()) {
+    if (theirs[each].empty()) continue;
+    auto region = rail_region::decode(theirs[each]);
+    if (!region) return detail::about_rank(std::move(region).error(), each);
+    regions[each] = *region;
   }
   return regions;
 }

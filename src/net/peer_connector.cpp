@@ -28,11 +28,6 @@ constexpr retry_pauses::range pauses_to_connect{.first = std::chrono::millisecon
 // operation is earlier. A new attempt detects that the process of the peer has ended.
 constexpr std::chrono::seconds time_of_attempt{2};
 
-// A peer that connects to such an address reaches its own host.
-bool is_wildcard(std::string_view host) {
-  return host == "0.0.0.0" || host == "::" || host == "::ffff:0.0.0.0";
-}
-
 }  // namespace
 
 peer_connector::peer_connector(const place& at, pair_maker maker, const first_use_options& options)

@@ -35,7 +35,10 @@
 
 namespace verbena::inline VERBENA_ABI::net {
 
+class rail_region;
+
 namespace detail {
+class rail_meeting;
 struct group_state;
 void destroy(group_state& state) noexcept;
 }  // namespace detail
@@ -249,6 +252,11 @@ class group {
   [[nodiscard]] result<std::vector<peer_region>> exchange(std::string_view name,
                                                           const remote_region& mine,
                                                           deadline until);
+  /// Contributes memory of rails and returns that of all ranks, in rank order; see group_rails. A
+  /// rank without memory contributes a default-constructed region. Errors: as the overload for a
+  /// remote_region.
+  [[nodiscard]] result<std::vector<rail_region>> exchange(std::string_view name,
+                                                          const rail_region& mine, deadline until);
 
   /// Publishes bytes or a region under a name of this rank, for find() on all ranks; see
   /// store_client::publish(). Blocks and allocates. Meanwhile,
@@ -347,6 +355,7 @@ class group {
   }
 
  private:
+  friend class detail::rail_meeting;
   explicit group(detail::group_state* state) noexcept : state_(state) {}
   // Returns `invalid_argument` if an operation in steps is in progress.
   [[nodiscard]] result<void> check_idle(const char* call) const;

@@ -24,6 +24,7 @@
 namespace verbena::inline VERBENA_ABI::net {
 
 namespace detail {
+class rail_meeting;
 class rail_set;
 void destroy(rail_set& of) noexcept;
 }  // namespace detail
@@ -143,6 +144,7 @@ class [[nodiscard]] multi_rail_channel {
   [[nodiscard]] const error* failure() const noexcept;
 
  private:
+  friend class detail::rail_meeting;
   explicit multi_rail_channel(detail::rail_set* set) noexcept : set_(set) {}
 
   verbena::detail::sole_owner<detail::rail_set> set_;

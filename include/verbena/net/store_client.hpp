@@ -22,6 +22,7 @@ struct store_link;
 struct store_agreed;
 struct store_agreement;
 class renewal;
+class rail_meeting;
 struct first_use_group;
 void destroy(store_link& link) noexcept;
 }  // namespace detail
@@ -136,6 +137,7 @@ class store_client {
 
  private:
   friend class detail::renewal;
+  friend class detail::rail_meeting;
   friend struct detail::first_use_group;
   // Returns the local address of the connection to the store.
   [[nodiscard]] result<std::string> local_host() const;

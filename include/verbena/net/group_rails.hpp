@@ -55,8 +55,8 @@ struct group_rails_options {
 /// not change if group::shrink() removes members. To connect new processes of ranks after
 /// group::readmit(), all members call connect() again.
 ///
-/// Each rank has, for each member, two TCP connections and two queue pairs on each rail, one of
-/// them for requests of the member, and one completion queue on each rail.
+/// Each rank has, for each member, two TCP connections, and on each rail two queue pairs with a
+/// completion queue each: one for its own requests, one for those of the member.
 ///
 /// The destructor ends all connections: operations of peers to this rank then fail, and afterwards
 /// no peer accesses memory by this object. To prevent failures, end a program with a barrier.

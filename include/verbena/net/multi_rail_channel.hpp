@@ -82,7 +82,8 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
 /// happens unless the variable RDMAV_ALLOW_DISASSOC_DESTROY of libibverbs is set.
 ///
 /// Give each multi_rail_channel and rail_responder contexts of its own: an asynchronous event is
-/// returned to one reader only. Otherwise see rail_options::reads_async_events.
+/// returned to one reader only. Otherwise see rail_options::reads_async_events, and group_rails for
+/// the ranks of a group.
 ///
 /// Threads: one thread at a time.
 class [[nodiscard]] multi_rail_channel {

@@ -172,8 +172,10 @@ response packet_responder::finish_packet(const packet& what, const packet_role& 
   if (answer.outcome != verdict::done || !role.ends()) return answer;
   answer = self_.receiver().finish();
   if (answer.outcome != verdict::done) return answer;
-  // If the completion queue was full, the completion is lost, and the message gets no ACK.
-  if (!receives(self_.state())) return {.outcome = verdict::no_answer};
+  // If the completion queue was full, the completion is lost, and the message gets no ACK. If the
+  // send side has failed at this moment, the program has the completion: the message gets an ACK.
+  if (!receives(self_.state()) && self_.options().receive_queue->overrun())
+    return {.outcome = verdict::no_answer};
   finish_message();
   return answer;
 }

@@ -589,6 +589,39 @@ TEST_F(RequestReceiver, packet_of_another_partition_is_dropped) {
   expect_answer(exchange({request(operation::send_only, 0, 8)}), 0, syndrome_ack, 1);
 }
 
+/// Fails the queue pair while a receive completion is added, as the send side does on another
+/// thread.
+class failing_observer final : public completion_observer {
+ public:
+  queue_pair* which = nullptr;
+  void event(completion_queue& /*queue*/) override { which->fail(); }
+};
+
+TEST_F(RequestReceiver, message_is_acknowledged_if_the_send_side_fails_at_this_moment) {
+  failing_observer observer;
+  simulation::end other(home, transport::rc, &observer);
+  other.connect(attributes);
+  observer.which = &other.pair();
+  ASSERT_TRUE(other.post_receive(1, sink.slice(0, mtu)));
+  other.received().arm(notify::any);
+  packet what = request(operation::send_only, 0, 8);
+  what.destination_qpn = other.pair().number();
+  const auto answers = exchange({what});
+  EXPECT_EQ(other.pair().state(), queue_pair_state::error);
+  const auto done = drain(other.received());
+  ASSERT_FALSE(done.empty());
+  EXPECT_EQ(done[0].status, completion_status::success);
+  expect_answer(answers, 0, syndrome_ack, 1);
+}
+
+TEST_F(RequestReceiver, message_whose_completion_is_lost_gets_no_ack) {
+  post_receives(1);
+  mine.received().overrun_next();
+  EXPECT_TRUE(exchange({request(operation::send_only, 0, 8)}).empty());
+  EXPECT_EQ(mine.pair().state(), queue_pair_state::error);
+  EXPECT_TRUE(drain(mine.received()).empty());
+}
+
 class UnreliableReceiver : public lone_host {
  protected:
   UnreliableReceiver() : lone_host(transport::uc) {

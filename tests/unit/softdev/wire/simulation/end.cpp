@@ -35,8 +35,9 @@ bool memory::holds(std::size_t at, std::size_t bytes, std::uint64_t seed) noexce
   return true;
 }
 
-end::end(engine& home, transport kind)
+end::end(engine& home, transport kind, completion_observer* observer)
     : home_(home),
+      received_({.capacity = 4 * most_requests, .observer = observer}),
       pair_(home.create({.domain = domain,
                          .transport = kind,
                          .send_queue = &sent_,

@@ -47,7 +47,9 @@ class memory {
 /// A queue pair of RC, UC or UD. Threads: one thread at a time.
 class end {
  public:
-  explicit end(engine& home, transport kind = transport::rc);
+  /// `observer` observes the receive completions.
+  explicit end(engine& home, transport kind = transport::rc,
+               completion_observer* observer = nullptr);
   end(const end&) = delete;
   end& operator=(const end&) = delete;
   ~end();
@@ -70,7 +72,7 @@ class end {
 
   engine& home_;
   completion_queue sent_{{.capacity = 4 * most_requests}};
-  completion_queue received_{{.capacity = 4 * most_requests}};
+  completion_queue received_;
   queue_pair* pair_;
 };
 

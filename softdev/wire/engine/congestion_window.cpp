@@ -2,6 +2,7 @@
 #include "softdev/wire/engine/congestion_window.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "softdev/wire/engine/sequence.hpp"
 
@@ -15,6 +16,10 @@ constexpr std::uint8_t fast_recovery_rounds = 5;
 constexpr std::uint32_t share_weight = 16;
 /// A smaller share (in 1/256) counts as 0.
 constexpr std::uint32_t least_share = share_weight;
+/// Beyond its base, the window grows by this number of packets less those that wait in queues.
+constexpr std::uint32_t growth = 32;
+/// If more packets wait, the window shrinks.
+constexpr std::uint32_t most_queued = 2 * growth;
 
 }  // namespace
 
@@ -26,10 +31,12 @@ bool congestion_window::notify(std::uint32_t oldest_psn, std::uint32_t next_psn)
   notified_ = true;
   rounds_without_cnp_ = 0;
   round_end_ = next_psn;
-  target_ = packets_;
+  const std::uint32_t before = packets_;
   packets_ = std::max(packets_ - packets_ * share_ / unit / 2, unit);
+  // The part that exceeds the base grows slowly again.
+  target_ = std::min(before, std::max(packets_, base_));
   share_ += (unit - share_) / share_weight;
-  return packets_ < target_;
+  return packets_ < before;
 }
 
 void congestion_window::end_round(std::uint32_t oldest_psn, std::uint32_t next_psn) noexcept {
@@ -42,11 +49,35 @@ void congestion_window::end_round(std::uint32_t oldest_psn, std::uint32_t next_p
   share_ -= share_ / share_weight;
   if (rounds_without_cnp_ < fast_recovery_rounds)
     ++rounds_without_cnp_;
-  else
-    target_ = std::min(target_ + unit, most_);
+  else if (target_ < base_)
+    target_ = std::min(target_ + unit, base_);
   // Rounded up, so that the window reaches its target.
   packets_ = (packets_ + target_ + 1) / 2;
-  is_active_ = packets_ < most_ || share_ >= least_share;
+  is_active_ = packets_ < base_ || share_ >= least_share;
+}
+
+bool congestion_window::note_round_trip(time_ns sample, time_ns least,
+                                        std::uint32_t oldest_psn) noexcept {
+  const bool limits = std::exchange(limits_, false);
+  recovers_ = recovers_ && psn_distance(loss_end_, oldest_psn) < 0;
+  const auto queued = static_cast<std::uint32_t>(packets() * (sample - least) / sample);
+  if (queued > most_queued && is_above_base()) {
+    packets_ = target_ = std::max(packets_ - (queued - growth) * unit, base_);
+    return false;
+  }
+  const bool was_notified = is_active_ && rounds_without_cnp_ < fast_recovery_rounds;
+  if (!limits || recovers_ || was_notified || packets_ < base_ || queued >= growth) return false;
+  if (packets_ == most_) return true;
+  packets_ = target_ = std::min(packets_ + (growth - queued) * unit, most_);
+  return false;
+}
+
+void congestion_window::note_loss(std::uint32_t oldest_psn, std::uint32_t next_psn) noexcept {
+  if (recovers_ && psn_distance(loss_end_, oldest_psn) < 0) return;
+  recovers_ = true;
+  loss_end_ = next_psn;
+  if (!is_above_base()) return;
+  packets_ = target_ = std::max(packets_ / 2, base_);
 }
 
 }  // namespace verbena::softdev::wire

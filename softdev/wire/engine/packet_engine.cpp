@@ -100,9 +100,9 @@ void packet_engine::prepare(queue_pair& which, const queue_pair_attributes& next
   const std::uint32_t mtu = bytes_of_mtu(next.path_mtu);
   const std::lock_guard lock(creation_);
   timers_.reserve(connections_ + 1);
-  which.path().set_packets(
-      new packet_connection{.requests = {which, mtu, out_, options_.selective_repeat},
-                            .answers = {which, next, mtu, reordered_}});
+  which.path().set_packets(new packet_connection{
+      .requests = {which, mtu, out_, {options_.selective_repeat, options_.larger_windows}},
+      .answers = {which, next, mtu, reordered_}});
   ++connections_;
 }
 
@@ -202,12 +202,20 @@ void packet_engine::answer(const queue_pair& which, packet_connection& by) noexc
 
 bool packet_engine::receive_selective(queue_pair& which, const packet& what) noexcept {
   if (!options_.selective_repeat || which.transport() != transport::rc) return true;
-  if (is_selective_acknowledgement(what)) return receive_response(which, what, false);
-  if (!is_selective_offer(what)) return true;
+  if (is_selective_acknowledgement(what) || (options_.larger_windows && is_window_grant(what)))
+    return receive_response(which, what, false);
+  const bool is_of_window = options_.larger_windows && is_window_offer(what);
+  if (!is_of_window && !is_selective_offer(what)) return true;
   const auto lock = try_for_a_while(which.receive_lock());
   if (!lock) return false;
   packet_connection* const by = connection_of(which);
-  if (by != nullptr && is_of_partition(which, what)) by->answers.use_selective_repeat(what.psn);
+  if (by == nullptr || !is_of_partition(which, what)) return true;
+  if (!is_of_window) {
+    by->answers.use_selective_repeat(what.psn);
+    return true;
+  }
+  by->answers.use_larger_window(what.psn);
+  answering_.insert(index_of_number(which.number()));
   return true;
 }
 

@@ -35,6 +35,9 @@ struct packet_engine_options {
   /// Between two engines with this option, only lost packets are retransmitted after the first
   /// loss of a connection (selective repeat).
   bool selective_repeat = true;
+  /// With selective repeat: up to 1024 packets of a connection are in flight between two engines
+  /// with this option, if the path has room for them.
+  bool larger_windows = true;
 };
 
 /// Threads: thread-safe if the output is. Only one thread at a time may call `receive`,

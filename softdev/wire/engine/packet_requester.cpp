@@ -23,19 +23,20 @@ constexpr std::uint32_t acknowledgement_interval = 16;
 }  // namespace
 
 packet_requester::packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out,
-                                   bool selective) noexcept
+                                   const offer_options& offers) noexcept
     : self_(self),
       out_(out),
       mtu_(mtu),
       acknowledged_(rules_of(self.transport()).acknowledged),
-      recovery_{.offers = selective_offers(selective)} {}
+      recovery_{.offers = selective_offers(offers)} {}
 
-/// Returns how many packets, beginning with `psn`, the congestion window permits.
+/// Returns how many packets may be sent, beginning with `psn`.
 std::uint32_t packet_requester::room_from(std::uint32_t psn) noexcept {
   if (!acknowledged_) return psn_mask;
-  const auto room = static_cast<std::int32_t>(flow_.congestion.packets()) -
-                    psn_distance(requests_.oldest_psn(), psn);
-  return static_cast<std::uint32_t>(std::max(room, 0));
+  const std::uint32_t oldest = requests_.oldest_psn();
+  const time_ns now = flow_.paces() ? self_.home().now() : 0;
+  return flow_.room({oldest, psn, recovery_.resends.received_from(oldest)}, now,
+                    timer_.round_trip());
 }
 
 bool packet_requester::may_put() noexcept {
@@ -64,7 +65,8 @@ response packet_requester::submit(const message& what, std::span<const segment> 
   if (!begun_) {
     begun_ = true;
     requests_.begin(what.psn);
-    sent_end_ = flow_.ack_req_end = what.psn;
+    sent_end_ = what.psn;
+    flow_.begin(what.psn);
     recovery_.responses.begin(what.psn);
     recovery_.executed_end = what.psn;
   }
@@ -74,7 +76,9 @@ response packet_requester::submit(const message& what, std::span<const segment> 
   VERBENA_ASSERT(index <= requests_.count(),
                  "requests are submitted in the order of their numbers");
   if (index == requests_.count()) {
-    if (requests_.count() == window || room_from(requests_.next_psn()) == 0 || !may_put())
+    if (index == 0 && flow_.is_idle()) flow_.end_idle(self_.home().now(), timer_);
+    if (room_from(requests_.next_psn()) == 0 || (requests_.is_full() && !requests_.enlarge()) ||
+        !may_put())
       return {.outcome = verdict::blocked};
     requests_.push(what, packets_of(what, mtu_));
   }
@@ -89,7 +93,8 @@ response packet_requester::submit(const message& what, std::span<const segment> 
     return refused_.result(self_.attributes().destination_qpn);
   if (!is_read_or_atomic(what.opcode)) return put_packets(which, what, local);
   const std::uint32_t psn = which.oldest_psn();
-  if ((room_from(psn) == 0 && !is_exempt(psn)) || !may_put()) return {.outcome = verdict::partial};
+  if ((room_from(psn) == 0 && !ignores_window(requests_.oldest_psn(), psn)) || !may_put())
+    return {.outcome = verdict::partial};
   return put_read_or_atomic(which, what);
 }
 
@@ -130,6 +135,7 @@ bool packet_requester::put(const packet& made) noexcept {
     recovery_.resends.note_sent(made.psn);
     timer_.note_retransmitted(made.psn);
   }
+  if (flow_.paces()) flow_.note_put(self_.home().now());
   return out_.put(self_, made);
 }
 
@@ -145,11 +151,12 @@ response packet_requester::put_packets(sent_request& which, const message& what,
   const std::uint32_t oldest = requests_.oldest_psn();
   std::uint32_t room = room_from(psn_plus(which.first_psn, which.sent));
   // The window has shrunk, and no packet in flight requests an acknowledgement: this packet does.
-  if (room == 0 && psn_distance(oldest, flow_.ack_req_end) <= 0) room = 1;
+  if (room == 0 && flow_.is_quiet(oldest)) room = 1;
   while (which.sent < which.packets) {
     const std::uint32_t psn = psn_plus(which.first_psn, which.sent);
     const bool skipped = skips(psn);
-    if (!skipped && ((room == 0 && !is_exempt(psn)) || !may_put()))
+    if (!skipped && room == 0 && !ignores_window(oldest, psn)) room = room_from(psn);
+    if (!skipped && ((room == 0 && !ignores_window(oldest, psn)) || !may_put()))
       return {.outcome = verdict::partial};
     if (room > 0) --room;
     const bool last = which.sent + 1 == which.packets;
@@ -164,24 +171,15 @@ response packet_requester::put_packets(sent_request& which, const message& what,
       payload.skip(bytes);
     } else {
       made.ack_requested |=
-          acknowledged_ && (is_exempt(psn) || (room == 0 && must_request_ack(oldest, psn)));
+          acknowledged_ && (is_exempt(psn) || (room == 0 && flow_.must_request_ack(oldest, psn)));
       made.payload = payload.view(bytes);
       if (made.payload.size() != bytes || !put(made)) return local_fault(payload.piece());
     }
-    if (made.ack_requested) flow_.ack_req_end = psn_plus(psn, 1);
+    if (made.ack_requested) flow_.note_ack_requested(psn_plus(psn, 1));
     ++which.sent;
     note_sent(psn_plus(psn, 1), psn_plus(psn, 1));
   }
   return {.outcome = verdict::pending};
-}
-
-/// Returns whether the packet that fills the window requests an acknowledgement. It does if no
-/// packet in flight does, or if half of the window was sent since the last one that does. More
-/// requests would result in shorter trains (packet_sender).
-bool packet_requester::must_request_ack(std::uint32_t oldest, std::uint32_t psn) const noexcept {
-  return psn_distance(oldest, flow_.ack_req_end) <= 0 ||
-         psn_distance(flow_.ack_req_end, psn) >=
-             static_cast<std::int32_t>(flow_.congestion.packets() / 2);
 }
 
 /// Sends the packet of a READ or atomic operation. If it was sent before: sends it again if the
@@ -196,8 +194,9 @@ response packet_requester::put_read_or_atomic(sent_request& which, const message
     static_cast<void>(put(made));  // the packet has no payload
   }
   which.sent = which.packets;
-  flow_.ack_req_end = psn_plus(which.first_psn, which.packets);
-  note_sent(flow_.ack_req_end, psn_plus(which.first_psn, 1));
+  const std::uint32_t end = psn_plus(which.first_psn, which.packets);
+  flow_.note_ack_requested(end);
+  note_sent(end, psn_plus(which.first_psn, 1));
   return {.outcome = verdict::pending};
 }
 
@@ -253,6 +252,7 @@ bool packet_requester::put_read(const sent_request& which, const message& what) 
 }
 
 void packet_requester::receive(const packet& what) noexcept {
+  if (is_window_grant(what)) return receive_grant(what);
   // Ignores PSNs that were not sent or are already acknowledged.
   const std::uint32_t oldest = requests_.oldest_psn();
   if (requests_.count() == 0 || psn_distance(oldest, what.psn) < 0 || !was_sent(what.psn)) return;
@@ -281,12 +281,18 @@ void packet_requester::receive(const packet& what) noexcept {
 
 /// Resets loss recovery and the timer, because further packets were acknowledged.
 void packet_requester::note_progress() noexcept {
+  const std::uint32_t oldest = requests_.oldest_psn();
   recovery_.since_progress = {};
   timer_.stop();
-  if (timer_.measures_before(requests_.oldest_psn())) timer_.end_measurement(self_.home().now());
-  flow_.congestion.acknowledge(requests_.oldest_psn(), sent_end_);
-  recovery_.resends.note_acknowledged(requests_.oldest_psn());
-  recovery_.responses.advance(requests_.oldest_psn());
+  const time_ns sample =
+      timer_.measures_before(oldest) ? timer_.end_measurement(self_.home().now()) : 0;
+  flow_.congestion().acknowledge(oldest, sent_end_);
+  recovery_.resends.note_acknowledged(oldest);
+  recovery_.responses.advance(oldest);
+  if (flow_.note_round_trip(sample, timer_, oldest))
+    if (const auto expected = expected_psn()) recovery_.offers.put_window(self_, *expected, out_);
+  if (requests_.count() == 0 && flow_.congestion().is_above_base())
+    flow_.note_idle(self_.home().now());
   // If packets of the oldest request wait for room, no later request is in flight.
   if (requests_.live() > 0 && requests_[0].sent > requests_[0].acknowledged) start_timer();
 }
@@ -299,31 +305,11 @@ void packet_requester::answer(const sent_request& which, const response& what) n
 /// Acknowledges the packets before `end_psn`, up to a READ or atomic operation whose response was
 /// lost.
 void packet_requester::acknowledge_before(std::uint32_t end_psn) noexcept {
-  sent_request last;
-  bool some = false;
-  bool lost = false;
-  bool progress = false;
-  for (std::uint32_t i = 0; i < requests_.count();) {
-    sent_request& each = requests_[i];
-    const std::int32_t ahead = psn_distance(each.first_psn, end_psn);
-    if (ahead <= 0) break;
-    const std::uint32_t covered = std::min(static_cast<std::uint32_t>(ahead), each.packets);
-    lost = is_read_or_atomic(each.opcode) && each.acknowledged < covered;
-    if (lost) break;
-    progress |= each.acknowledged < covered;
-    each.acknowledged = std::max(each.acknowledged, covered);
-    if (!each.complete()) break;
-    if (requests_.is_submitted(i)) {
-      last = each;
-      some = true;
-      requests_.pop();
-    } else {
-      ++i;  // completes when the requester submits the request again
-    }
-  }
-  if (progress) note_progress();
-  if (some) answer(last, {});
-  if (lost) recovery_.responses.note_acknowledged(end_psn, requests_.responses_end_before(end_psn));
+  const sent_requests::acknowledgement done = requests_.acknowledge_before(end_psn);
+  if (done.progress) note_progress();
+  if (done.some) answer(done.last, {});
+  if (done.lost)
+    recovery_.responses.note_acknowledged(end_psn, requests_.responses_end_before(end_psn));
 }
 
 /// Processes a NAK, which acknowledges all earlier packets.
@@ -354,6 +340,7 @@ void packet_requester::apply_rnr_nak() noexcept {
   rnr_.exists = false;
   if (unanswered != 0) return;
   select_all();  // also of requests that wait to be submitted again
+  flow_.congestion().restart();
   if (!requests_.has_outstanding()) return;
   recovery_.since_progress.retries = 0;
   end_oldest(rnr_.result(self_.attributes().destination_qpn));
@@ -370,7 +357,17 @@ void packet_requester::receive_selective(const packet& what) noexcept {
   recovery_.resends.limit_to_missing(received, sent_end_);
   if (!requests_.has_outstanding() || !has_missing()) return;
   recovery_.responses.begin_requests();
-  end_oldest({.outcome = verdict::unread});
+  resend();
+}
+
+/// Processes the grant of a larger window. `what.psn`: the PSN that the peer expects.
+void packet_requester::receive_grant(const packet& what) noexcept {
+  const std::int32_t ahead = psn_distance(requests_.oldest_psn(), what.psn);
+  if (!begun_ || ahead < -static_cast<std::int32_t>(largest_window) ||
+      psn_distance(what.psn, sent_end_) < 0)
+    return;
+  recovery_.offers.note_granted();
+  flow_.enlarge(std::min(granted_reach(what), largest_window));
 }
 
 /// Returns whether packets in flight must be sent again.
@@ -394,9 +391,15 @@ void packet_requester::apply_fatal_nak() noexcept {
 /// requester submits all requests in flight again.
 void packet_requester::end_oldest(const response& what) noexcept {
   requests_.set_live(0);
-  flow_.ack_req_end = requests_.oldest_psn();
+  flow_.begin(requests_.oldest_psn());
   timer_.stop();
   answer(requests_[0], what);
+}
+
+/// Has the requester submit all requests in flight again, because packets are lost.
+void packet_requester::resend() noexcept {
+  flow_.congestion().note_loss(requests_.oldest_psn(), sent_end_);
+  end_oldest({.outcome = verdict::unread});
 }
 
 /// Fails the oldest request because its response is invalid.
@@ -511,38 +514,40 @@ void packet_requester::take_recorded(sent_request& which) noexcept {
 void packet_requester::request_missing() noexcept {
   if (!recovery_.responses.has_new_gap()) return;
   recovery_.responses.begin_requests();
-  if (requests_.has_outstanding()) end_oldest({.outcome = verdict::unread});
+  if (requests_.has_outstanding()) resend();
 }
 
-/// Retransmits after a loss. Ignores further signs of loss until the retransmission is
-/// acknowledged.
+/// Retransmits after a loss. Ignores further losses until the retransmission is acknowledged.
 void packet_requester::repair() noexcept {
   if (!recovery_.since_progress.repairing) go_back();
 }
 
 void packet_requester::expire() noexcept {
+  flow_.end_pause(self_.home().now());
   if (!timer_.runs() || self_.home().now() < timer_.deadline()) return;
   timer_.stop();
   if (!requests_.has_outstanding() || self_.state() == queue_pair_state::error) return;
-  offer_selective_repeat();
+  if (const auto expected = expected_psn()) recovery_.offers.put(self_, *expected, out_);
   if (timer_.is_early()) {
     ++recovery_.since_progress.early;
     timer_.back_off();
     return retransmit_early();
   }
   out_.count(packet_event::timed_out);
+  flow_.congestion().restart();
   go_back();
 }
 
-/// Offers selective repeat after a timeout. Sends none if the responder may or may not have
-/// executed a long READ: an offer is accepted only if its PSN is close to the expected one.
-/// Precondition: has_outstanding().
-void packet_requester::offer_selective_repeat() noexcept {
-  const sent_request& oldest = requests_[0];
+/// Returns the PSN of an offer, the first one that the responder can expect. Returns nullopt if the
+/// responder may or may not have executed a long READ: an offer is accepted only if its PSN is
+/// close to the expected one.
+std::optional<std::uint32_t> packet_requester::expected_psn() noexcept {
   const std::uint32_t expected = requests_.least_expected_psn(recovery_.executed_end);
+  if (requests_.count() == 0) return expected;
+  const sent_request& oldest = requests_[0];
   const bool is_unknown = oldest.opcode == opcode::rdma_read && expected == oldest.first_psn &&
-                          oldest.packets >= psn_set::capacity;
-  if (!is_unknown) recovery_.offers.put(self_, expected, out_);
+                          oldest.packets >= base_reach;
+  return is_unknown ? std::nullopt : std::optional(expected);
 }
 
 /// Retransmits before the ACK timeout. With selective repeat, the first time sends only packets
@@ -562,7 +567,7 @@ void packet_requester::retransmit_early() noexcept {
     select_all();
     recovery_.since_progress.repairing = true;
   }
-  end_oldest({.outcome = verdict::unread});
+  resend();
 }
 
 /// Selects all unacknowledged packets. The responder sends a further RNR NAK if it is not ready.
@@ -580,7 +585,7 @@ void packet_requester::go_back() noexcept {
     return fail_retries_exceeded();
   ++recovery_.since_progress.retries;
   recovery_.since_progress.repairing = true;
-  end_oldest({.outcome = verdict::unread});
+  resend();
 }
 
 void packet_requester::fail_retries_exceeded() noexcept {

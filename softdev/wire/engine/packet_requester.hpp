@@ -4,33 +4,38 @@
 // results of requests to the core's requester.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "softdev/core/message.hpp"
 #include "softdev/core/types.hpp"
-#include "softdev/wire/engine/congestion_window.hpp"
 #include "softdev/wire/engine/kept_naks.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
 #include "softdev/wire/engine/response_window.hpp"
 #include "softdev/wire/engine/retransmission.hpp"
 #include "softdev/wire/engine/retransmission_timer.hpp"
 #include "softdev/wire/engine/selective_offers.hpp"
+#include "softdev/wire/engine/send_flow.hpp"
 #include "softdev/wire/engine/sent_requests.hpp"
 #include "softdev/wire/packet.hpp"
 
 namespace verbena::softdev::wire {
 
-/// Threads: one thread at a time, with the send lock of the queue pair. Does not allocate.
+/// Threads: one thread at a time, with the send lock of the queue pair. Allocates once, when more
+/// requests are in flight than the base window has packets.
 class packet_requester {
  public:
-  /// The maximum number of packets in flight. The kernel's rxe has the same limit.
-  static constexpr std::uint32_t window = sent_requests::capacity;
-  static_assert(window <= response_window::capacity, "see response_window::dropped_");
+  /// The maximum number of packets in flight, and that with a peer that has granted more.
+  static constexpr std::uint32_t window = send_flow::base_window;
+  static constexpr std::uint32_t largest_window = psn_set::capacity;
+  static_assert(window <= sent_requests::initial_capacity);
+  static_assert(largest_window <= sent_requests::largest_capacity);
+  static_assert(largest_window <= response_window::capacity, "see response_window::dropped_");
 
-  /// `selective`: offers selective repeat to the peer after a loss.
   packet_requester(queue_pair& self, std::uint32_t mtu, packet_output& out,
-                   bool selective) noexcept;
+                   const offer_options& offers) noexcept;
 
   /// See remote_path::submit.
   [[nodiscard]] response submit(const message& what, std::span<const segment> local) noexcept;
@@ -40,14 +45,17 @@ class packet_requester {
   /// Reports congestion on the path to or from the peer. Returns whether the congestion window has
   /// become smaller.
   bool handle_cnp() noexcept {
-    return begun_ && flow_.congestion.notify(requests_.oldest_psn(), sent_end_);
+    return begun_ && flow_.congestion().notify(requests_.oldest_psn(), sent_end_);
   }
   /// If the deadline has passed, retransmits unacknowledged packets, or fails the oldest
-  /// request if its retry count is exhausted. The caller runs the requester afterwards.
+  /// request if its retry count is exhausted. A pause of the pace can end too. The caller runs the
+  /// requester afterwards.
   void expire() noexcept;
 
-  /// Returns when `expire` is due; `never` if no packet waits for a response.
-  [[nodiscard]] time_ns deadline() const noexcept { return timer_.deadline(); }
+  /// Returns when `expire` is due; `never` if no packet waits for a response or its time.
+  [[nodiscard]] time_ns deadline() const noexcept {
+    return std::min(timer_.deadline(), flow_.pause_end());
+  }
   /// True if the output had no room in the last `submit`.
   [[nodiscard]] bool waits_for_room() const noexcept { return flow_.waits_for_room; }
 
@@ -66,16 +74,9 @@ class packet_requester {
     std::uint32_t executed_end = 0;  ///< the responder has executed all requests before this PSN
     selective_offers offers;
   };
-  /// The limits of sending.
-  struct flow {
-    congestion_window congestion{window};
-    bool waits_for_room = false;    ///< the output has no room
-    std::uint32_t ack_req_end = 0;  ///< the PSN after the last packet that requests an ACK
-  };
   [[nodiscard]] response submit_unreliable(const message& what,
                                            std::span<const segment> local) noexcept;
   [[nodiscard]] std::uint32_t room_from(std::uint32_t psn) noexcept;
-  [[nodiscard]] bool must_request_ack(std::uint32_t oldest, std::uint32_t psn) const noexcept;
   [[nodiscard]] bool may_put() noexcept;
   [[nodiscard]] response put_packets(sent_request& which, const message& what,
                                      std::span<const segment> local) noexcept;
@@ -88,7 +89,8 @@ class packet_requester {
 
   void receive_nak(const packet& what) noexcept;
   void receive_selective(const packet& what) noexcept;
-  void offer_selective_repeat() noexcept;
+  void receive_grant(const packet& what) noexcept;
+  [[nodiscard]] std::optional<std::uint32_t> expected_psn() noexcept;
   [[nodiscard]] bool has_missing() noexcept;
   void retransmit_early() noexcept;
   [[nodiscard]] bool was_sent(std::uint32_t psn) const noexcept {
@@ -97,10 +99,15 @@ class packet_requester {
   [[nodiscard]] bool skips(std::uint32_t psn) const noexcept {
     return was_sent(psn) && !recovery_.resends.sends(psn);
   }
-  /// Returns whether a retransmission is exempt from the congestion window: the packet is not in
-  /// flight.
+  /// Returns whether a packet that was sent before is not in flight, or is not sent again.
   [[nodiscard]] bool is_exempt(std::uint32_t psn) const noexcept {
     return was_sent(psn) && (recovery_.resends.is_selective() || !recovery_.resends.sends(psn));
+  }
+  /// Returns whether a retransmission does not need room in the congestion window. Those of the
+  /// part beyond the base do, so that the loss of many packets causes no burst.
+  [[nodiscard]] bool ignores_window(std::uint32_t oldest, std::uint32_t psn) const noexcept {
+    return is_exempt(psn) && (psn_distance(oldest, psn) < static_cast<std::int32_t>(window) ||
+                              !recovery_.resends.sends(psn));
   }
   void apply_fatal_nak() noexcept;
   void apply_rnr_nak() noexcept;
@@ -126,6 +133,7 @@ class packet_requester {
   void acknowledge_before(std::uint32_t end_psn) noexcept;
   void answer(const sent_request& which, const response& what) noexcept;
   void end_oldest(const response& what) noexcept;
+  void resend() noexcept;
   void repair() noexcept;
   void select_all() noexcept;
   void go_back() noexcept;
@@ -143,7 +151,7 @@ class packet_requester {
   fatal_nak refused_;
   rnr_nak rnr_;
   bool begun_ = false;
-  flow flow_;
+  send_flow flow_;
   retransmission_timer timer_;
 };
 

@@ -8,7 +8,6 @@
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/responder_checks.hpp"
 #include "softdev/wire/engine/message_packets.hpp"
-#include "softdev/wire/engine/selective_packets.hpp"
 #include "softdev/wire/engine/sequence.hpp"
 #include "verbena/base/bytes.hpp"
 
@@ -59,8 +58,8 @@ void packet_responder::receive(const packet& what, packet_output& out) noexcept 
 void packet_responder::receive_after_gap(const packet& what) noexcept {
   if (gap_.expected == awaited::refused) return;
   const bool is_first = gap_.expected == awaited::nothing;
-  const auto added =
-      gap_.selective ? gap_.kept.add(what, expected_psn_, mtu_) : reorder_queue::added::refused;
+  const auto added = gap_.selective ? gap_.kept.add(what, {expected_psn_, gap_.reach}, mtu_)
+                                    : reorder_queue::added::refused;
   if (is_first) gap_.expected = awaited::missing;
   if (added == reorder_queue::added::refused) {
     if (is_first) refusal_ = {syndrome_sequence_error, expected_psn_};
@@ -416,7 +415,26 @@ void packet_responder::put_data_before(const packet& what, packet_output& out) n
 
 void packet_responder::use_selective_repeat(std::uint32_t expected) noexcept {
   const std::int32_t past = psn_distance(expected, expected_psn_);
-  gap_.selective |= past >= 0 && past < static_cast<std::int32_t>(psn_set::capacity);
+  gap_.selective |= past >= 0 && past < static_cast<std::int32_t>(base_reach);
+}
+
+void packet_responder::use_larger_window(std::uint32_t expected) noexcept {
+  const std::int32_t past = psn_distance(expected, expected_psn_);
+  if (past < 0 || past > static_cast<std::int32_t>(psn_set::capacity)) return;
+  gap_.selective = gap_.grant_due = true;
+  gap_.reach = psn_set::capacity;
+}
+
+/// Sends the grant of a larger window if it is due. Returns false if there is no room.
+bool packet_responder::put_grant(packet_output& out) noexcept {
+  if (!gap_.grant_due) return true;
+  if (!out.has_room()) return false;
+  selective_payload payload;
+  packet made = make_window_grant(expected_psn_, gap_.reach, payload);
+  address_to_peer(self_, made);
+  static_cast<void>(out.put(self_, made));
+  gap_.grant_due = false;
+  return true;
 }
 
 bool packet_responder::can_postpone() const noexcept {
@@ -438,7 +456,7 @@ bool packet_responder::put_answers(packet_output& out) noexcept {
   budget_ = read_packets_per_call;
   if (is_stopped()) return put_last_answer(out);
   if (!receives(self_.state())) gap_.kept.clear();  // other connections need the buffer
-  return put_kept(out) && put_status(out);
+  return put_grant(out) && put_kept(out) && put_status(out);
 }
 
 bool packet_responder::put_last_answer(packet_output& out) noexcept {
@@ -474,7 +492,8 @@ bool packet_responder::put_status(packet_output& out) noexcept {
 /// Sends a selective acknowledgement.
 void packet_responder::put_report(packet_output& out) noexcept {
   selective_payload payload;
-  packet made = make_selective_acknowledgement(gap_.kept.received(expected_psn_), payload);
+  packet made =
+      make_selective_acknowledgement(gap_.kept.received(expected_psn_), gap_.reach, payload);
   address_to_peer(self_, made);
   static_cast<void>(out.put(self_, made));
   out.count(packet_event::selective_ack_sent);

@@ -15,6 +15,7 @@
 #include "softdev/wire/engine/message_packets.hpp"
 #include "softdev/wire/engine/packet_output.hpp"
 #include "softdev/wire/engine/reorder_queue.hpp"
+#include "softdev/wire/engine/selective_packets.hpp"
 #include "softdev/wire/packet.hpp"
 
 namespace verbena::softdev::wire {
@@ -44,6 +45,8 @@ class packet_responder {
   /// `expected`: the PSN that the peer takes for the expected one. Has no effect if this cannot be:
   /// the peer has offered selective repeat to an earlier connection.
   void use_selective_repeat(std::uint32_t expected) noexcept;
+  /// The same, with more packets that are kept and reported. A grant becomes due.
+  void use_larger_window(std::uint32_t expected) noexcept;
   /// Returns whether the only response that is due is the ACK of one message, which has one packet
   /// and a completion. The ACKs of other messages are not postponed, because the peer may need them
   /// to send more.
@@ -92,6 +95,8 @@ class packet_responder {
     bool selective = false;               ///< the peer processes selective acknowledgements
     bool report_due = false;              ///< a selective acknowledgement is due
     bool reported = false;                ///< one was sent for this gap
+    bool grant_due = false;               ///< of a larger window
+    std::uint32_t reach = base_reach;     ///< the PSNs that are kept
   };
 
   static constexpr std::uint32_t read_packets_per_call = 64;
@@ -113,6 +118,7 @@ class packet_responder {
   [[nodiscard]] bool is_stopped() const noexcept;
   void put_data_before(const packet& what, packet_output& out) noexcept;
   void put_report(packet_output& out) noexcept;
+  [[nodiscard]] bool put_grant(packet_output& out) noexcept;
   void repeat(const packet& what, const packet_role& role) noexcept;
   void repeat_read(const packet& what) noexcept;
   [[nodiscard]] std::uint32_t depth() const noexcept;

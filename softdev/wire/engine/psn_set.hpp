@@ -13,7 +13,7 @@ namespace verbena::softdev::wire {
 
 /// Contains all PSNs before `first` and any of the `capacity` PSNs from `first` on.
 struct psn_set {
-  static constexpr std::uint32_t capacity = 128;
+  static constexpr std::uint32_t capacity = 1024;
   static constexpr std::uint32_t word_bits = 64;
 
   std::uint32_t first = 0;
@@ -29,6 +29,14 @@ struct psn_set {
   void insert(std::uint32_t psn) noexcept {
     const auto bit = static_cast<std::uint32_t>(psn_distance(first, psn));
     words[bit / word_bits] |= std::uint64_t{1} << (bit % word_bits);
+  }
+  /// Returns the number of PSNs of the set from `psn` on, which is `first` or a later one.
+  [[nodiscard]] std::uint32_t count_from(std::uint32_t psn) const noexcept {
+    const auto begin = static_cast<std::uint32_t>(psn_distance(first, psn));
+    int count = 0;
+    for (std::uint32_t i = begin / word_bits; i < words.size(); ++i)
+      count += std::popcount(i * word_bits < begin ? words[i] >> (begin % word_bits) : words[i]);
+    return static_cast<std::uint32_t>(count);
   }
   /// True if it contains no PSN from `first` on.
   [[nodiscard]] bool empty() const noexcept { return end() == first; }

@@ -22,33 +22,45 @@ std::uint32_t psns_of(const packet& what, std::uint32_t mtu) noexcept {
 
 }  // namespace
 
-reorder_buffer* reorder_pool::acquire() noexcept {
+reorder_buffer* reorder_pool::acquire(buffer_use use) noexcept {
   const std::lock_guard lock(mutex_);
-  if (free_count_ > 0) return free_[--free_count_].release();
-  if (made_ == max_buffers) return nullptr;
-  auto* const made = new (std::nothrow) reorder_buffer;
-  if (made != nullptr) ++made_;
-  return made;
+  std::size_t& in_use = in_use_[static_cast<std::size_t>(use)];
+  if (in_use == max_buffers) return nullptr;
+  reorder_buffer* const given =
+      free_count_ > 0 ? free_[--free_count_].release() : new (std::nothrow) reorder_buffer;
+  if (given != nullptr) ++in_use;
+  return given;
 }
 
-void reorder_pool::release(reorder_buffer* which) noexcept {
+void reorder_pool::release(reorder_buffer* which, buffer_use use) noexcept {
   const std::lock_guard lock(mutex_);
+  --in_use_[static_cast<std::size_t>(use)];
   free_[free_count_++].reset(which);
 }
 
-reorder_queue::added reorder_queue::add(const packet& what, std::uint32_t expected,
+/// Returns the buffer for a packet, or nullptr if there is none.
+reorder_buffer* reorder_queue::make_buffer(std::uint32_t psn) noexcept {
+  reorder_buffer*& which = buffers_[buffer_of(psn)];
+  if (which != nullptr) return which;
+  which = pool_.acquire(buffer_count_ == 0 ? buffer_use::first : buffer_use::further);
+  if (which != nullptr) ++buffer_count_;
+  return which;
+}
+
+reorder_queue::added reorder_queue::add(const packet& what, const range& within,
                                         std::uint32_t mtu) noexcept {
-  const std::int32_t ahead = psn_distance(expected, what.psn);
-  if (ahead <= 0 || ahead >= static_cast<std::int32_t>(psn_set::capacity) ||
-      what.payload.size() > largest_mtu)
+  if (count_ == 0) reach_ = within.reach;
+  const std::int32_t ahead = psn_distance(within.expected, what.psn);
+  if (ahead <= 0 || ahead >= static_cast<std::int32_t>(reach_) || what.payload.size() > largest_mtu)
     return added::refused;
-  if (buffer_ == nullptr) buffer_ = pool_.acquire();
-  if (buffer_ == nullptr) return added::refused;
-  if (count_ == 0) end_ = expected;
+  reorder_buffer* const buffer = make_buffer(what.psn);
+  if (buffer == nullptr) return added::refused;
+  if (count_ == 0) end_ = within.expected;
   const std::size_t at = place_of(what.psn);
-  if (buffer_->used[at]) return added::kept;
-  buffer_->packets[at].store(what);
-  buffer_->used[at] = true;
+  if (buffer->used[at]) return added::kept;
+  buffer->packets[at].store(what);
+  buffer->used[at] = true;
+  ++buffer->count;
   ++count_;
   const bool reveals = psn_distance(end_, what.psn) > 0;
   end_ = later_psn(end_, psn_plus(what.psn, psns_of(what, mtu)));
@@ -56,35 +68,49 @@ reorder_queue::added reorder_queue::add(const packet& what, std::uint32_t expect
 }
 
 const packet* reorder_queue::find(std::uint32_t psn) const noexcept {
+  const reorder_buffer* const buffer = buffers_[buffer_of(psn)];
   const std::size_t at = place_of(psn);
-  const bool found = count_ > 0 && buffer_->used[at] && buffer_->packets[at].get().psn == psn;
-  return found ? &buffer_->packets[at].get() : nullptr;
+  const bool found = buffer != nullptr && buffer->used[at] && buffer->packets[at].get().psn == psn;
+  return found ? &buffer->packets[at].get() : nullptr;
 }
 
 void reorder_queue::remove_before(std::uint32_t psn) noexcept {
-  if (buffer_ == nullptr) return;
-  for (std::size_t i = 0; i < reorder_buffer::capacity && count_ > 0; ++i) {
-    if (!buffer_->used[i] || psn_distance(psn, buffer_->packets[i].get().psn) >= 0) continue;
-    buffer_->used[i] = false;
-    --count_;
+  for (std::size_t index = 0; index < most_buffers; ++index) {
+    reorder_buffer* const buffer = buffers_[index];
+    if (buffer == nullptr) continue;
+    for (std::size_t i = 0; i < reorder_buffer::capacity && buffer->count > 0; ++i) {
+      if (!buffer->used[i] || psn_distance(psn, buffer->packets[i].get().psn) >= 0) continue;
+      buffer->used[i] = false;
+      --buffer->count;
+      --count_;
+    }
+    if (buffer->count == 0) give_back(index);
   }
-  if (count_ == 0) give_back();
 }
 
 void reorder_queue::clear() noexcept {
-  if (buffer_ == nullptr) return;
-  buffer_->used.fill(false);
+  if (buffer_count_ == 0) return;
+  for (std::size_t index = 0; index < most_buffers; ++index) {
+    if (buffers_[index] == nullptr) continue;
+    buffers_[index]->used.fill(false);
+    buffers_[index]->count = 0;
+    give_back(index);
+  }
   count_ = 0;
-  give_back();
 }
 
-void reorder_queue::give_back() noexcept { pool_.release(std::exchange(buffer_, nullptr)); }
+void reorder_queue::give_back(std::size_t index) noexcept {
+  const auto use = --buffer_count_ == 0 ? buffer_use::first : buffer_use::further;
+  pool_.release(std::exchange(buffers_[index], nullptr), use);
+}
 
 psn_set reorder_queue::received(std::uint32_t expected) const noexcept {
   psn_set made{.first = expected};
-  if (buffer_ == nullptr) return made;
-  for (std::size_t i = 0; i < reorder_buffer::capacity; ++i)
-    if (buffer_->used[i]) made.insert(buffer_->packets[i].get().psn);
+  for (const reorder_buffer* const buffer : buffers_) {
+    if (buffer == nullptr) continue;
+    for (std::size_t i = 0; i < reorder_buffer::capacity; ++i)
+      if (buffer->used[i]) made.insert(buffer->packets[i].get().psn);
+  }
   return made;
 }
 

@@ -58,6 +58,12 @@ class retransmission {
   [[nodiscard]] bool was_received(std::uint32_t psn) const noexcept {
     return reported_ && psn_distance(received_.first, psn) > 0 && received_.contains(psn);
   }
+  /// Returns the number of packets from `oldest` on that the last selective acknowledgement lists
+  /// as received.
+  [[nodiscard]] std::uint32_t received_from(std::uint32_t oldest) const noexcept {
+    if (!reported_ || probes_) return 0;
+    return received_.count_from(later_psn(received_.first, oldest));
+  }
   /// Records that a packet was retransmitted. READs are also retransmitted if they are not selected
   /// (response_window).
   void note_sent(std::uint32_t psn) noexcept { begin_ = later_psn(begin_, psn_plus(psn, 1)); }

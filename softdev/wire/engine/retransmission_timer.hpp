@@ -55,12 +55,22 @@ class retransmission_timer {
   [[nodiscard]] bool measures_before(std::uint32_t oldest) const noexcept {
     return measures() && psn_distance(end_psn_, oldest) >= 0;
   }
-  void end_measurement(time_ns now) noexcept {
+  /// Returns the round-trip time, or 0 if it was that of a repeated READ.
+  time_ns end_measurement(time_ns now) noexcept {
     const time_ns sample = std::max<time_ns>(now - started_, 1);
     started_ = never;
-    if (!of_repetition_) return add(sample);
+    if (!of_repetition_) {
+      add(sample);
+      return sample;
+    }
     while (backoff_ > 0 && least_early() << (backoff_ - 1U) >= sample) --backoff_;
+    return 0;
   }
+  /// Returns the usual round-trip time; 0: unknown.
+  [[nodiscard]] time_ns round_trip() const noexcept { return smoothed_; }
+  /// Returns the shortest round-trip time since the last `forget_least`; `never` if unknown.
+  [[nodiscard]] time_ns least_round_trip() const noexcept { return least_; }
+  void forget_least() noexcept { least_ = never; }
   /// Abandons a measurement that the packet delays, or whose ACK can be for both transmissions.
   void note_retransmitted(std::uint32_t psn) noexcept {
     if (measures() && psn_distance(psn, end_psn_) > 0) started_ = never;
@@ -81,6 +91,7 @@ class retransmission_timer {
   /// Adds a sample as TCP does (RFC 6298), and ends the exponential backoff.
   void add(time_ns sample) noexcept {
     backoff_ = 0;
+    least_ = std::min(least_, sample);
     if (smoothed_ == 0) {
       smoothed_ = sample;
       deviation_ = sample / 2;
@@ -95,6 +106,7 @@ class retransmission_timer {
   time_ns started_ = never;  ///< the start of the current measurement
   time_ns smoothed_ = 0;     ///< the round-trip time; 0: unknown
   time_ns deviation_ = 0;
+  time_ns least_ = never;
   std::uint32_t end_psn_ = 0;
   std::uint8_t backoff_ = 0;  ///< doublings of the early timeout since the last sample
   bool is_early_ = false;

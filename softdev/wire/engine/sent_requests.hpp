@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
 
 #include "softdev/core/message.hpp"
 #include "softdev/core/types.hpp"
@@ -33,10 +36,11 @@ struct sent_request {
 };
 
 /// A ring of requests in the order of their PSNs. The first ones are in flight; the others wait to
-/// be submitted again. Threads: one thread at a time.
+/// be submitted again. Allocates only in `enlarge`. Threads: one thread at a time.
 class sent_requests {
  public:
-  static constexpr std::uint32_t capacity = 128;
+  static constexpr std::uint32_t initial_capacity = 128;
+  static constexpr std::uint32_t largest_capacity = 1024;
 
   /// Sets the first PSN.
   void begin(std::uint32_t psn) noexcept { next_psn_ = psn; }
@@ -45,13 +49,26 @@ class sent_requests {
   /// Returns the number of requests in flight.
   [[nodiscard]] std::uint32_t live() const noexcept { return live_; }
   [[nodiscard]] sent_request& operator[](std::uint32_t index) noexcept {
-    return requests_[(begin_ + index) % capacity];
+    return requests()[(begin_ + index) % capacity_];
   }
   /// Returns the first PSN of the next new request.
   [[nodiscard]] std::uint32_t next_psn() const noexcept { return next_psn_; }
 
+  [[nodiscard]] bool is_full() const noexcept { return count_ == capacity_; }
+  /// Makes room for the largest number of requests. Returns false if it has this room already, or
+  /// if there is no memory.
+  [[nodiscard]] bool enlarge() noexcept {
+    if (capacity_ == largest_capacity) return false;
+    std::unique_ptr<sent_request[]> made(new (std::nothrow) sent_request[largest_capacity]);
+    if (made == nullptr) return false;
+    for (std::uint32_t i = 0; i < count_; ++i) made[i] = (*this)[i];
+    larger_ = std::move(made);
+    capacity_ = largest_capacity;
+    begin_ = 0;
+    return true;
+  }
   /// Adds a request, which gets the next `packets` PSNs. It is not in flight. Precondition:
-  /// count() < capacity.
+  /// !is_full().
   void push(const message& what, std::uint32_t packets) noexcept {
     (*this)[count_++] = {.number = what.psn,
                          .first_psn = next_psn_,
@@ -62,11 +79,41 @@ class sent_requests {
   }
   /// Removes the first request, which is in flight.
   void pop() noexcept {
-    begin_ = (begin_ + 1) % capacity;
+    begin_ = (begin_ + 1) % capacity_;
     --count_;
     --live_;
   }
   void set_live(std::uint32_t count) noexcept { live_ = count; }
+  struct acknowledgement {
+    sent_request last;      ///< the last request that was removed
+    bool some = false;      ///< there is such a request
+    bool progress = false;  ///< further packets are acknowledged
+    bool lost = false;      ///< the response to a READ or atomic operation is missing
+  };
+  /// Acknowledges the packets before `end_psn`, up to a missing response. Removes the requests that
+  /// are complete, except those that wait to be submitted again.
+  [[nodiscard]] acknowledgement acknowledge_before(std::uint32_t end_psn) noexcept {
+    acknowledgement made;
+    for (std::uint32_t i = 0; i < count_;) {
+      sent_request& each = (*this)[i];
+      const std::int32_t ahead = psn_distance(each.first_psn, end_psn);
+      if (ahead <= 0) break;
+      const std::uint32_t covered = std::min(static_cast<std::uint32_t>(ahead), each.packets);
+      made.lost = is_read_or_atomic(each.opcode) && each.acknowledged < covered;
+      if (made.lost) break;
+      made.progress |= each.acknowledged < covered;
+      each.acknowledged = std::max(each.acknowledged, covered);
+      if (!each.complete()) break;
+      if (is_submitted(i)) {
+        made.last = each;
+        made.some = true;
+        pop();
+      } else {
+        ++i;
+      }
+    }
+    return made;
+  }
   /// Returns whether all packets of request `index` were sent since it was last withdrawn.
   [[nodiscard]] bool is_submitted(std::uint32_t index) noexcept {
     return index < live_ && (*this)[index].sent == (*this)[index].packets;
@@ -128,11 +175,17 @@ class sent_requests {
   [[nodiscard]] bool has_outstanding() noexcept { return live_ > 0 && !(*this)[0].complete(); }
 
  private:
+  [[nodiscard]] sent_request* requests() noexcept {
+    return larger_ == nullptr ? requests_.data() : larger_.get();
+  }
+
   std::uint32_t next_psn_ = 0;
   std::uint32_t begin_ = 0;  ///< the first entry of the ring
   std::uint32_t count_ = 0;
   std::uint32_t live_ = 0;
-  std::array<sent_request, capacity> requests_;
+  std::uint32_t capacity_ = initial_capacity;
+  std::array<sent_request, initial_capacity> requests_;
+  std::unique_ptr<sent_request[]> larger_;  ///< replaces `requests_`
 };
 
 }  // namespace verbena::softdev::wire

@@ -179,7 +179,10 @@ def decode(time, frame):
     payload = bth[at:len(bth) - pad]
     require(pad == -len(payload) % 4 and bth[len(bth) - pad:] == b"\0" * pad, "pad")
     if transport == "vendor":
-        require(len(payload) == SELECTIVE[code] and payload.startswith(b"verbena\x01"), "selective repeat")
+        version = payload[:8]
+        is_base = len(payload) == SELECTIVE[code] and version == b"verbena\x01"
+        is_report = code == 0xd1 and len(payload) % 8 == 0 and 16 <= len(payload) <= 136
+        require(is_base or version == b"verbena\x02" and (len(payload) == 12 or is_report), "selective repeat")
     return Packet(time=time, source=ends[0], destination=ends[1], transport=transport, operation=operation,
                   to_qp=int.from_bytes(bth[5:8], "big"), psn=int.from_bytes(bth[9:12], "big"),
                   ack_requested=bool(bth[8] >> 7), solicited=bool(flags >> 7), payload=payload, fields=fields,

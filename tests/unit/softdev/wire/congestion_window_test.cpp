@@ -95,6 +95,105 @@ TEST(congestion_window, notification_costs_less_when_they_are_rare) {
   EXPECT_GT(one.window.packets(), before * 3 / 4);
 }
 
+constexpr time_ns least = 1'000'000;
+
+/// A sender of which the peer has granted a larger window.
+struct large_sender : sender {
+  static constexpr std::uint32_t maximum = 1024;
+
+  large_sender() { window.raise_maximum(maximum); }
+  /// A round trip in which the window limits the sender, and `queued` packets wait in queues.
+  [[nodiscard]] bool grow(std::uint32_t queued = 0) {
+    round();
+    window.note_limiting();
+    const time_ns packets = window.packets();
+    return window.note_round_trip(least * packets / (packets - queued), least, oldest);
+  }
+};
+
+TEST(congestion_window, window_grows_slowly_to_the_granted_maximum) {
+  large_sender one;
+  std::uint32_t before = most;
+  int rounds = 0;
+  for (; one.window.packets() < large_sender::maximum; ++rounds) {
+    ASSERT_LT(rounds, 100);
+    EXPECT_FALSE(one.grow());
+    EXPECT_LE(one.window.packets(), before + 32);
+    before = one.window.packets();
+  }
+  EXPECT_EQ(rounds, 28);
+}
+
+TEST(congestion_window, window_without_a_grant_reports_that_its_maximum_limits_it) {
+  sender one;
+  one.window.note_limiting();
+  EXPECT_TRUE(one.window.note_round_trip(least, least, one.oldest));
+  EXPECT_FALSE(one.window.note_round_trip(least, least, one.oldest)) << "it did not limit";
+  one.window.note_limiting();
+  EXPECT_FALSE(one.window.note_round_trip(2 * least, least, one.oldest)) << "a queue grows";
+  EXPECT_EQ(one.window.packets(), most);
+}
+
+TEST(congestion_window, window_shrinks_if_many_packets_wait_in_queues) {
+  large_sender one;
+  while (one.window.packets() < 512) EXPECT_FALSE(one.grow());
+  EXPECT_FALSE(one.grow(40));
+  EXPECT_EQ(one.window.packets(), 512U) << "neither few nor many";
+  EXPECT_FALSE(one.grow(100));
+  EXPECT_NEAR(one.window.packets(), 512 - 68, 2);
+  for (int i = 0; i < 50; ++i) EXPECT_FALSE(one.grow(110));
+  EXPECT_EQ(one.window.packets(), most);
+}
+
+TEST(congestion_window, loss_halves_a_large_window_once_in_a_round_trip) {
+  large_sender one;
+  while (one.window.packets() < 600) EXPECT_FALSE(one.grow());
+  const std::uint32_t before = one.window.packets();
+  while (one.may_send()) one.next = psn_plus(one.next, 1);
+  for (int i = 0; i < 3; ++i) one.window.note_loss(one.oldest, one.next);
+  EXPECT_EQ(one.window.packets(), before / 2);
+  EXPECT_FALSE(one.window.note_round_trip(least, least, one.oldest));
+  EXPECT_EQ(one.window.packets(), before / 2) << "it does not grow before the loss is repaired";
+  for (int i = 0; i < 10; ++i) {
+    one.round();
+    one.window.note_loss(one.oldest, one.next);
+  }
+  EXPECT_EQ(one.window.packets(), most);
+}
+
+TEST(congestion_window, base_window_does_not_change_after_a_loss) {
+  sender one;
+  one.window.note_loss(one.oldest, one.next);
+  EXPECT_EQ(one.window.packets(), most);
+}
+
+TEST(congestion_window, large_window_grows_slowly_after_a_notification) {
+  large_sender one;
+  while (one.window.packets() < large_sender::maximum) EXPECT_FALSE(one.grow());
+  while (one.may_send()) one.next = psn_plus(one.next, 1);
+  one.notify();
+  EXPECT_EQ(one.window.packets(), large_sender::maximum / 2);
+  std::uint32_t before = one.window.packets();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(one.grow());
+    EXPECT_LE(one.window.packets(), before + 32);
+    before = one.window.packets();
+  }
+  EXPECT_GT(before, large_sender::maximum / 2);
+}
+
+TEST(congestion_window, restart_returns_to_the_base_or_less) {
+  large_sender one;
+  while (one.window.packets() < 600) EXPECT_FALSE(one.grow());
+  one.window.restart();
+  EXPECT_EQ(one.window.packets(), most);
+  one.notify();
+  const std::uint32_t reduced = one.window.packets();
+  EXPECT_LT(reduced, most);
+  one.window.restart();
+  EXPECT_EQ(one.window.packets(), reduced);
+}
+
 /// The queue of a link that sends one packet per step. It marks packets if the queue is longer than
 /// a few packets.
 class bottleneck {

@@ -191,7 +191,7 @@ class scene {
       case 1:
         made = make_selective_acknowledgement(
             {.first = made.psn, .words = {made.answer.syndrome * 0x0101'0101'0101'0101U, kind}},
-            selective_);
+            base_reach, selective_);
         break;
       case 2:
         made = make_selective_offer(peer_psn + received_, selective_);

@@ -72,9 +72,11 @@ class lone_host : public ::testing::Test {
   static constexpr std::uint32_t own_psn = 0xff'fff0;
   static constexpr std::size_t buffer_bytes = 64 * 1024;
 
-  explicit lone_host(transport kind = transport::rc, bool selective_repeat = false)
-      : engine_of_packets(home, slot, out, {.selective_repeat = selective_repeat}),
-        mine(home, kind) {
+  /// By default, without selective repeat and larger windows.
+  explicit lone_host(transport kind = transport::rc,
+                     const packet_engine_options& options = {.selective_repeat = false,
+                                                             .larger_windows = false})
+      : engine_of_packets(home, slot, out, options), mine(home, kind) {
     simulation::now = 1'000'000;
     attributes.receive_psn = peer_psn;
     attributes.send_psn = own_psn;

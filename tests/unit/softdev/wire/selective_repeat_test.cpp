@@ -30,13 +30,19 @@ TEST(psn_set, contains_all_before_the_first_and_the_inserted_ones) {
   EXPECT_TRUE(some.contains(psn_plus(some.first, 64)));
   EXPECT_FALSE(some.contains(psn_plus(some.first, 128)));
   EXPECT_EQ(some.end(), psn_plus(some.first, 128));
+  some.insert(psn_plus(some.first, 1023));
+  EXPECT_EQ(some.end(), psn_plus(some.first, 1024));
+  EXPECT_EQ(some.count_from(some.first), 5U);
+  EXPECT_EQ(some.count_from(psn_plus(some.first, 63)), 4U);
+  EXPECT_EQ(some.count_from(psn_plus(some.first, 65)), 2U);
+  EXPECT_EQ(some.count_from(psn_plus(some.first, 1024)), 0U);
 }
 
 TEST(selective_packets, encoded_packet_is_parsed_with_the_same_set) {
   psn_set some{.first = 0xff'fff0};
   for (const std::uint32_t index : {2U, 70U, 127U}) some.insert(psn_plus(some.first, index));
   selective_payload payload;
-  const packet made = make_selective_acknowledgement(some, payload);
+  const packet made = make_selective_acknowledgement(some, base_reach, payload);
   std::vector<std::byte> bytes(encoded_bytes(made));
   ASSERT_NE(encode(made, bytes), 0U);
   packet parsed;
@@ -44,6 +50,30 @@ TEST(selective_packets, encoded_packet_is_parsed_with_the_same_set) {
   ASSERT_TRUE(is_selective_acknowledgement(parsed));
   EXPECT_EQ(received_packets(parsed), some);
   EXPECT_FALSE(is_selective_offer(parsed));
+}
+
+TEST(selective_packets, report_of_a_larger_window_has_the_bits_that_it_needs) {
+  psn_set some{.first = 0xff'fff0};
+  selective_payload payload;
+  for (const std::uint32_t index : {2U, 64U, 130U, 700U, 1023U}) {
+    some.insert(psn_plus(some.first, index));
+    const packet made = make_selective_acknowledgement(some, 1024, payload);
+    EXPECT_EQ(made.payload.size(), 8 + 8 * (index / 64 + 1));
+    ASSERT_TRUE(is_selective_acknowledgement(made));
+    EXPECT_FALSE(is_window_grant(made));
+    EXPECT_EQ(received_packets(made), some);
+  }
+}
+
+TEST(selective_packets, offer_and_grant_of_a_window_are_recognized) {
+  selective_payload payload;
+  const packet offer = make_window_offer(7, payload);
+  EXPECT_TRUE(is_window_offer(offer));
+  EXPECT_FALSE(is_selective_offer(offer)) << "a device of version 1 ignores it";
+  const packet grant = make_window_grant(9, 512, payload);
+  EXPECT_TRUE(is_window_grant(grant));
+  EXPECT_FALSE(is_selective_acknowledgement(grant));
+  EXPECT_EQ(granted_reach(grant), 512U);
 }
 
 TEST(selective_packets, packet_of_another_vendor_is_recognized) {
@@ -71,9 +101,23 @@ TEST(reorder_pool, gives_at_most_the_maximum_number_of_buffers) {
   for (reorder_buffer* const each : some) pool.release(each);
 }
 
+/// Connections with larger windows cannot take all buffers.
+TEST(reorder_pool, further_buffers_are_counted_separately) {
+  reorder_pool pool;
+  std::vector<reorder_buffer*> some;
+  for (std::size_t i = 0; i < reorder_pool::max_buffers; ++i)
+    some.push_back(pool.acquire(buffer_use::further));
+  EXPECT_EQ(pool.acquire(buffer_use::further), nullptr);
+  reorder_buffer* const first = pool.acquire();
+  EXPECT_NE(first, nullptr);
+  pool.release(first);
+  for (reorder_buffer* const each : some) pool.release(each, buffer_use::further);
+}
+
 class SelectiveRepeat : public lone_host {
  protected:
-  SelectiveRepeat() : lone_host(transport::rc, true) {
+  SelectiveRepeat()
+      : lone_host(transport::rc, {.selective_repeat = true, .larger_windows = false}) {
     for (std::size_t i = 0; i < peer_memory.size(); ++i)
       peer_memory[i] = static_cast<std::byte>(i * 7 + 1);
     sink.fill(0, buffer_bytes, 1);
@@ -91,7 +135,7 @@ class SelectiveRepeat : public lone_host {
   [[nodiscard]] packet report(std::uint32_t first, std::initializer_list<std::uint32_t> has) {
     psn_set some{.first = sent_psn(first)};
     for (const std::uint32_t index : has) some.insert(sent_psn(index));
-    return of_peer(make_selective_acknowledgement(some, payload_));
+    return of_peer(make_selective_acknowledgement(some, base_reach, payload_));
   }
   [[nodiscard]] packet ack(std::uint32_t index) { return reply(operation::acknowledge, index); }
   /// Returns a request packet of the peer that does not request an acknowledgement.
@@ -170,7 +214,7 @@ TEST_F(SelectiveRepeat, requester_offers_it_a_limited_number_of_times) {
 }
 
 TEST_F(SelectiveRepeat, offer_after_a_timeout_has_the_psn_after_a_read_that_the_peer_has) {
-  constexpr std::uint32_t count = psn_set::capacity + 50;
+  constexpr std::uint32_t count = base_reach + 50;
   post(opcode::rdma_read, count * mtu);
   exchange({reply(operation::read_response_first, 0, syndrome_ack, mtu)});
   const auto packets = wait();
@@ -184,7 +228,7 @@ TEST_F(SelectiveRepeat, requester_keeps_its_offers_while_a_long_read_has_no_resp
   attributes.retry_count = 7;
   mine.pair().modify({.state = queue_pair_state::reset}, attribute::state).value();
   connect();
-  constexpr std::uint32_t count = psn_set::capacity;
+  constexpr std::uint32_t count = base_reach;
   post(opcode::rdma_read, count * mtu);
   const auto offers = [this] {
     std::size_t found = 0;
@@ -591,7 +635,7 @@ TEST_F(GoBackN, engine_without_selective_repeat_ignores_its_packets) {
   post(opcode::rdma_write, 4 * mtu);
   psn_set some{.first = sent_psn(1)};
   some.insert(sent_psn(2));
-  made = make_selective_acknowledgement(some, payload);
+  made = make_selective_acknowledgement(some, base_reach, payload);
   made.destination_qpn = mine.pair().number();
   EXPECT_TRUE(exchange({made}).empty());
 }

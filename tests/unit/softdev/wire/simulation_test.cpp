@@ -12,16 +12,19 @@ TEST(simulated_network, first_seeds_pass) {
   std::uint64_t faults = 0;
   std::uint64_t refused = 0;
   std::uint64_t postponed = 0;
+  std::uint64_t grants = 0;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     const outcome what = run_seed(seed);
     EXPECT_EQ(what.violation, "") << "seed " << seed << ": " << what.setting;
     faults += what.faults;
     refused += what.refused;
     postponed += what.postponed;
+    grants += what.grants;
   }
   EXPECT_GT(faults, seeds);
   EXPECT_GT(refused, 10U);
   EXPECT_GT(postponed, 10U);
+  EXPECT_GT(grants, 5U);
 }
 
 /// Seeds that failed in the past, with the cause.

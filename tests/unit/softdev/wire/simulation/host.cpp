@@ -27,7 +27,9 @@ host::host(std::size_t number, network& net, const link_rate& rate, const host_o
       rate_(rate),
       ack_delay_(options.ack_delay),
       device_({.process_slot = slot_of(number), .clock = +[] { return now; }}),
-      packets_(device_, slot_of(number), *this, {.selective_repeat = options.selective_repeat}) {}
+      packets_(device_, slot_of(number), *this,
+               {.selective_repeat = options.selective_repeat,
+                .larger_windows = options.larger_windows}) {}
 
 bool host::has_room() noexcept { return room_at() <= now; }
 

@@ -2,6 +2,7 @@
 // A simulated host: the core's engine, the packet engine, and a link with a rate.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -26,6 +27,7 @@ struct link_rate {
 
 struct host_options {
   bool selective_repeat = true;
+  bool larger_windows = true;
   /// How long an ACK is postponed if nothing else happens; 0: ACKs are sent at once.
   time_ns ack_delay = 0;
 };
@@ -47,6 +49,10 @@ class host final : private packet_output {
   /// Sets the observer of the packets that this host sends.
   void observe(std::function<void(const packet&)> observer) { observer_ = std::move(observer); }
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
+  /// Returns how often an event of the packet engine happened.
+  [[nodiscard]] std::uint64_t events(packet_event what) const noexcept {
+    return events_[static_cast<std::size_t>(what)];
+  }
   [[nodiscard]] std::uint64_t damaged() const noexcept { return damaged_; }
   /// Returns how often ACKs were postponed.
   [[nodiscard]] std::uint64_t postponed() const noexcept { return postponed_; }
@@ -55,6 +61,7 @@ class host final : private packet_output {
   bool has_room() noexcept override;
   bool put(const queue_pair& from, const packet& what) noexcept override;
   bool put_datagram(const datagram_route& by, const packet& what) noexcept override;
+  void count(packet_event what) noexcept override { ++events_[static_cast<std::size_t>(what)]; }
   void put_between(const network_header& around, const packet& what) noexcept;
   [[nodiscard]] time_ns room_at() const noexcept;
 
@@ -64,6 +71,7 @@ class host final : private packet_output {
   const time_ns ack_delay_;
   time_ns link_free_at_ = 0;
   std::uint64_t sent_ = 0;
+  std::array<std::uint64_t, packet_event_count> events_{};
   std::uint64_t damaged_ = 0;
   std::uint64_t postponed_ = 0;
   bool has_postponed_ = false;  ///< since the last call of `run`

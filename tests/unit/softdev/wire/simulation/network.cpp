@@ -14,9 +14,13 @@ constexpr unsigned most_losses = 2;
 void network::send(time_ns departure, std::size_t host, const packet_identity& which,
                    std::vector<std::byte> bytes) {
   if (departure >= faults_.partitioned_at) return;
-  const bool lost = random_.chance(faults_.loss);
-  const bool damaged = random_.chance(faults_.corruption);
-  const bool doubled = random_.chance(faults_.duplication);
+  if (faults_.narrow.bytes_per_us != 0 && !pass(departure, host, bytes.size())) return;
+  const auto happens = [this](std::uint32_t rate) {
+    return random_.below(faults_.rate_unit) < rate;
+  };
+  const bool lost = happens(faults_.loss);
+  const bool damaged = happens(faults_.corruption);
+  const bool doubled = happens(faults_.duplication);
   if (may_lose(which, lost || damaged)) {
     ++happened_;
     if (lost) return;
@@ -25,7 +29,7 @@ void network::send(time_ns departure, std::size_t host, const packet_identity& w
   }
   time_ns arrival = departure + faults_.delay;
   if (faults_.jitter != 0) arrival += random_.next() % faults_.jitter;
-  if (random_.chance(faults_.reordering) && faults_.longest_detour != 0) {
+  if (happens(faults_.reordering) && faults_.longest_detour != 0) {
     ++happened_;
     arrival += random_.next() % faults_.longest_detour;
   } else {
@@ -38,6 +42,22 @@ void network::send(time_ns departure, std::size_t host, const packet_identity& w
     deliver(arrival + later, host, bytes);
   }
   deliver(arrival, host, std::move(bytes));
+}
+
+/// Sends a packet through the bottleneck. `departure` becomes the time when it has left it. Returns
+/// false if the queue has no room.
+bool network::pass(time_ns& departure, std::size_t host, std::size_t bytes) {
+  constexpr std::uint64_t ns_per_us = 1000;
+  const bottleneck& link = faults_.narrow;
+  time_ns& free_at = narrow_free_at_[host];
+  const time_ns waits = free_at > departure ? free_at - departure : 0;
+  if (waits * link.bytes_per_us / ns_per_us > link.queue_bytes) {
+    ++dropped_;
+    return false;
+  }
+  free_at = std::max(free_at, departure) + bytes * ns_per_us / link.bytes_per_us;
+  departure = free_at;
+  return true;
 }
 
 bool network::may_lose(const packet_identity& which, bool wanted) {

@@ -14,8 +14,16 @@
 
 namespace verbena::softdev::wire::simulation {
 
-/// Rates of faults, per 1000 packets.
+/// The slowest link of the path. Each direction has a queue, and drops packets that it has no room
+/// for.
+struct bottleneck {
+  std::uint32_t bytes_per_us = 0;  ///< 0: none
+  std::uint32_t queue_bytes = 0;
+};
+
+/// Rates of faults, in 1/rate_unit of the packets.
 struct network_faults {
+  std::uint32_t rate_unit = 1000;
   std::uint32_t loss = 0;
   std::uint32_t duplication = 0;
   std::uint32_t corruption = 0;
@@ -26,6 +34,7 @@ struct network_faults {
   time_ns partitioned_at = never;  ///< packets sent from this time on are lost
   std::uint32_t marking = 0;       ///< packets with a congestion mark
   std::uint64_t marking_seed = 0;  ///< a separate seed, so that marks do not change other faults
+  bottleneck narrow{};
 };
 
 /// A packet in flight.
@@ -57,6 +66,8 @@ class network {
   }
   [[nodiscard]] travelling_packet take();
   [[nodiscard]] std::uint64_t faults() const noexcept { return happened_; }
+  /// Returns the number of packets that the bottleneck has dropped.
+  [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_; }
 
  private:
   struct is_later {
@@ -65,6 +76,7 @@ class network {
     }
   };
   [[nodiscard]] bool may_lose(const packet_identity& which, bool wanted);
+  [[nodiscard]] bool pass(time_ns& departure, std::size_t host, std::size_t bytes);
   void deliver(time_ns arrival, std::size_t host, std::vector<std::byte> bytes);
 
   network_faults faults_;
@@ -73,6 +85,8 @@ class network {
   std::priority_queue<travelling_packet, std::vector<travelling_packet>, is_later> packets_;
   std::map<packet_identity, unsigned> lost_;
   std::map<std::size_t, time_ns> last_arrival_;
+  std::map<std::size_t, time_ns> narrow_free_at_;
+  std::uint64_t dropped_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t happened_ = 0;
 };

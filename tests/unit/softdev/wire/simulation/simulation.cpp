@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "softdev/wire/engine/selective_packets.hpp"
 #include "tests/unit/softdev/wire/simulation/host.hpp"
 #include "tests/unit/softdev/wire/simulation/traffic.hpp"
 
@@ -25,6 +26,8 @@ struct setting {
   softdev::transport kind = transport::rc;
   time_ns batching = 0;  ///< packets that arrive within this time are one batch
   host_options hosts;
+  bool is_old = false;             ///< host 1 does not support larger windows
+  bool is_long = false;            ///< longer messages, and a path that needs a larger window
   std::uint64_t refusal_seed = 0;  ///< selects the requests that are refused; 0: none
 };
 
@@ -68,6 +71,14 @@ setting choose(std::uint64_t seed, random_source& random) {
     made.refusal_seed = own.next();
     if (own.chance(500)) made.faults.loss = made.faults.corruption = made.faults.reordering = 0;
   }
+  made.is_old = seed % 32 == 8;
+  // No kept seed is one of these.
+  made.is_long = seed % 16 == 12;
+  if (made.is_long) {
+    made.attributes.path_mtu = 1;
+    made.faults.delay *= 20;
+    made.faults.longest_detour *= 10;
+  }
   return made;
 }
 
@@ -85,7 +96,8 @@ std::string describe(const setting& what) {
          number(", corrupt", faults.corruption) + number(", reordered", faults.reordering) +
          number(", marked", faults.marking) +
          (what.hosts.selective_repeat ? "; selective repeat" : "") +
-         number("; ACK delay", what.hosts.ack_delay) +
+         (what.is_old ? "; host 1 without larger windows" : "") +
+         (what.is_long ? "; long path" : "") + number("; ACK delay", what.hosts.ack_delay) +
          (faults.partitioned_at == never ? "" : "; partitioned") +
          (what.refusal_seed == 0 ? "" : "; requests refused");
 }
@@ -102,6 +114,13 @@ promise promise_of(const setting& what, std::size_t from) {
   return faults.partitioned_at == never ? promise::reliable : promise::ends;
 }
 
+/// Returns the options of host 1.
+host_options peer_options(const setting& chosen) {
+  host_options made = chosen.hosts;
+  made.larger_windows = !chosen.is_old;
+  return made;
+}
+
 /// Threads: one thread at a time.
 class world {
  public:
@@ -109,17 +128,18 @@ class world {
       : setting_(chosen),
         network_(chosen.faults, random),
         hosts_{std::make_unique<host>(0, network_, chosen.link, chosen.hosts),
-               std::make_unique<host>(1, network_, chosen.link, chosen.hosts)} {
+               std::make_unique<host>(1, network_, chosen.link, peer_options(chosen))} {
     for (std::size_t i = 0; i < hosts_.size(); ++i)
       hosts_[i]->observe([this, observer, i](const packet& what) {
         if (observer) observer(now, i, what);
         if (i != 0) note_answer(what);
+        if (is_window_grant(what)) ++grants_;
       });
     make_ends();
     random_source refusals(chosen.refusal_seed);
     for (std::uint32_t i = 0; i < chosen.connections; ++i) {
       connect(*ends_[0][i], *ends_[1][i], random);
-      const std::uint32_t mtu = 128U << chosen.attributes.path_mtu;
+      const std::uint32_t mtu = (128U << chosen.attributes.path_mtu) * (chosen.is_long ? 4 : 1);
       for (std::size_t from = 0; from < 2; ++from) {
         traffic_.push_back(std::make_unique<traffic>(*ends_[from][i], *ends_[1 - from][i], mtu,
                                                      random, promise_of(chosen, from)));
@@ -150,6 +170,7 @@ class world {
     made.packets = hosts_[0]->sent() + hosts_[1]->sent();
     made.postponed = hosts_[0]->postponed() + hosts_[1]->postponed();
     made.faults = network_.faults();
+    made.grants = grants_;
     return made;
   }
 
@@ -220,6 +241,7 @@ class world {
   std::array<std::unique_ptr<host>, 2> hosts_;
   std::array<std::vector<std::unique_ptr<end>>, 2> ends_;
   std::vector<std::unique_ptr<traffic>> traffic_;
+  std::uint64_t grants_ = 0;
 };
 
 }  // namespace

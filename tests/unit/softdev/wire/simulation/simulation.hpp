@@ -22,6 +22,7 @@ struct outcome {
   std::uint64_t packets = 0;
   std::uint64_t postponed = 0;  ///< how often a host postponed ACKs
   std::uint64_t faults = 0;
+  std::uint64_t grants = 0;  ///< larger windows
 };
 
 /// Called with the time for each packet that a host sends.

@@ -74,6 +74,7 @@ TEST_F(search, find_by_interface_returns_the_device) {
   expect_error(none, "soft0 (no interface)");
 }
 
+// parity: rrddmma-17
 TEST_F(search, find_by_numa_node_returns_the_devices) {
   ibv_device here = *soft.native();
   const auto folder =
@@ -98,6 +99,7 @@ TEST_F(search, find_by_numa_node_returns_the_devices) {
   EXPECT_EQ(two[0].numa_node(), std::nullopt);
 }
 
+// parity: rrddmma-17
 TEST_F(search, pattern_finds_all_devices_that_match) {
   const auto found = find_by_pattern(devices, "mlx5_*").value();
   ASSERT_EQ(found.size(), 1U);
@@ -109,6 +111,7 @@ TEST_F(search, pattern_finds_all_devices_that_match) {
   expect_error(find_by_pattern({}, "*"), "there is no RDMA device");
 }
 
+// parity: rrddmma-17
 TEST_F(search, speed_finds_active_ports_that_are_fast_enough) {
   const auto port = soft.open().value().query_port(port_number(1)).value();
   const double gbps = port.data_gbps().value();
@@ -131,6 +134,7 @@ TEST_F(search, speed_ignores_ports_that_are_not_active) {
   expect_error(find_by_speed(devices, 1), "mlx5_0 (0 Gbit/s)");
 }
 
+// parity: rrddmma-17
 TEST_F(search, link_layer_finds_ports_of_that_layer) {
   EXPECT_EQ(find_by_link_layer(devices, link_layer::ethernet).value().size(), 1U);
   const auto none = find_by_link_layer(devices, link_layer::infiniband);

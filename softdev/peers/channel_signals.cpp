@@ -10,6 +10,9 @@ namespace verbena::softdev {
 namespace {
 
 constexpr std::size_t channels_of_page = 64;
+/// After this number of signals without an end, it is requested again: the peer may have lacked
+/// memory or descriptors, or the answer may have lost its descriptor.
+constexpr std::uint32_t signals_of_request = 64;
 /// The most descriptors of one peer that are kept.
 constexpr std::uint32_t most_channels = wake_channels::most_per_peer;
 
@@ -18,7 +21,8 @@ constexpr std::uint32_t most_channels = wake_channels::most_per_peer;
 /// The state of one of the peer's wake channels.
 struct channel_signals::place {
   wake_channel_id id = 0;
-  unique_fd fd;  ///< empty until the answer arrives, and if the peer refused
+  unique_fd fd;                     ///< empty until the answer arrives, and if the peer refused
+  std::uint32_t since_request = 0;  ///< signals
 };
 
 channel_signals::channel_signals(peer_messages& messages)
@@ -36,9 +40,10 @@ bool channel_signals::signal(wake_channel_id channel) noexcept {
     signal_wake_socket(known->fd.get());
     return true;
   }
-  if (known->id != channel) {
+  if (known->id != channel || ++known->since_request >= signals_of_request) {
     if (messages_.try_send({.kind = message_kind::ask_channel, .id = channel})) {
       known->id = channel;
+      known->since_request = 0;
       if (known->fd) --held_;
       known->fd.reset();
     }

@@ -21,7 +21,8 @@ class channel_signals {
   channel_signals& operator=(const channel_signals&) = delete;
 
   /// Signals a channel if this process has an end of it. Otherwise requests the end from the peer,
-  /// wakes the peer's progress thread and returns false. One or two system calls.
+  /// wakes the peer's progress thread and returns false. If the peer refuses, some later calls
+  /// request the end again. One or two system calls.
   bool signal(wake_channel_id channel) noexcept;
   /// Stores and signals this process's end of a channel. If `end` is empty, the peer refused it.
   void take(wake_channel_id channel, unique_fd end);

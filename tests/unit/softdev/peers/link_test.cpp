@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/softdev/descriptor_limit.hpp"
 #include "tests/unit/softdev/peers/link_pair.hpp"
 
 namespace verbena::softdev {
@@ -451,6 +452,22 @@ TEST(link, wake_channel_is_fetched_on_first_use_and_cached) {
   EXPECT_TRUE(pair.to_right->signal_channel(channel.id));
   EXPECT_TRUE(readable(channel.receiver->fd()));
   EXPECT_FALSE(pair.to_right->signal_channel(0)) << "0 is not a channel";
+}
+
+TEST(link, wake_channel_that_was_refused_for_lack_of_descriptors_is_fetched_later) {
+  linked_pair pair;
+  const auto channel = pair.right->channels().create().value();
+  {
+    const descriptor_limit full(0);
+    EXPECT_FALSE(pair.to_right->signal_channel(channel.id));
+    ASSERT_TRUE(drive({pair.right.get(), pair.left.get()}, [&] {
+      return !readable(pair.right->service_fd()) && !readable(pair.left->service_fd());
+    }));
+  }
+  EXPECT_FALSE(pair.to_right->signal_channel(channel.id)) << "the peer refused";
+  ASSERT_TRUE(drive({pair.right.get(), pair.left.get()},
+                    [&] { return pair.to_right->signal_channel(channel.id); }));
+  EXPECT_TRUE(readable(channel.receiver->fd()));
 }
 
 TEST(link, each_of_64_wake_channels_is_signaled_directly) {

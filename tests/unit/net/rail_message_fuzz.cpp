@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Fuzzes the decoders of messages between rails, and of regions of rails, which a peer sends.
+// Fuzzes the decoders of messages between rails, of regions of rails, and of the first message at
+// the acceptor of a group, which a peer sends.
 #include <algorithm>
 
+#include "src/net/rail_contact.hpp"
 #include "src/net/rail_message.hpp"
 #include "tests/fuzz/target.hpp"
 #include "verbena/net/rail_memory.hpp"
@@ -39,9 +41,16 @@ void check_region(fuzz::input bytes) {
     require(region->on(rail).length() == region->length());
 }
 
+void check_opening(fuzz::input bytes) {
+  const auto opening = decode_rail_opening(bytes);
+  if (!opening) return require(opening.error().kind() == error_kind::protocol);
+  require(std::ranges::equal(encode(*opening), bytes));
+}
+
 void run_rail_message(fuzz::input input) {
   check_message(input);
   check_region(input);
+  check_opening(input);
 }
 
 void rail_message_seeds(fuzz::seed_folder& into) {
@@ -57,6 +66,7 @@ void rail_message_seeds(fuzz::seed_folder& into) {
   into.add("fence", encode({.kind = kind::fence, .rail = 1, .generation = 3}));
   into.add("fenced", encode({.kind = kind::fenced, .rail = 1, .generation = 3}));
   into.add("port", encode({.kind = kind::port, .rail = 1, .generation = 1}));
+  into.add("opening", encode(rail_opening{.token = {}, .rank = 4}));
   // Version, rails, address, length, keys.
   fuzz::writer region;
   region.put(std::uint8_t{1}).put(std::uint8_t{2}).put(std::uint64_t{0}).put(std::uint64_t{0});

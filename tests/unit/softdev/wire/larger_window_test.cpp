@@ -26,7 +26,7 @@ transfer_setting long_path() {
   made.faults.rate_unit = 4096;
   made.faults.delay = 5'000'000;
   made.faults.narrow = {.bytes_per_us = 420, .queue_bytes = 64 * whole_packet};
-  made.requests = 256;
+  made.requests = 96;
   return made;
 }
 
@@ -61,7 +61,7 @@ TEST(larger_window, losses_cost_less) {
     SCOPED_TRACE(loss);
     transfer_setting lossy = long_path();
     lossy.faults.loss = loss;
-    lossy.requests = 96;
+    lossy.requests = 48;
     const both_windows goodput(lossy);
     EXPECT_GT(goodput.after, goodput.before);
   }
@@ -71,7 +71,7 @@ TEST(larger_window, reordering_costs_no_more) {
   transfer_setting reordered = long_path();
   reordered.faults.reordering = 41;
   reordered.faults.longest_detour = 1'000'000;
-  reordered.requests = 96;
+  reordered.requests = 48;
   const both_windows goodput(reordered);
   EXPECT_GE(goodput.after, goodput.before);
 }
@@ -83,14 +83,14 @@ TEST(larger_window, narrow_links_with_short_queues_lose_no_more) {
     time_ns delay;
     std::uint32_t requests;
   };
-  for (const link& each : std::vector<link>{{125, 64, 5'000'000, 128},
-                                            {125, 16, 5'000'000, 16},
-                                            {125, 128, 5'000'000, 128},
-                                            {125, 64, 500'000, 64},
-                                            {125, 128, 500'000, 64},
-                                            {12, 128, 5'000'000, 16},
-                                            {12, 64, 5'000'000, 16},
-                                            {12, 128, 500'000, 16}}) {
+  for (const link& each : std::vector<link>{{125, 64, 5'000'000, 24},
+                                            {125, 16, 5'000'000, 8},
+                                            {125, 128, 5'000'000, 24},
+                                            {125, 64, 500'000, 16},
+                                            {125, 128, 500'000, 16},
+                                            {12, 128, 5'000'000, 8},
+                                            {12, 64, 5'000'000, 8},
+                                            {12, 128, 500'000, 8}}) {
     SCOPED_TRACE(each.bytes_per_us);
     SCOPED_TRACE(each.queue);
     SCOPED_TRACE(each.delay);
@@ -108,7 +108,7 @@ TEST(larger_window, several_reads_use_it) {
   reads.kind = opcode::rdma_read;
   reads.faults.narrow = {};
   reads.bytes = 65536;
-  reads.requests = 1024;
+  reads.requests = 512;
   const both_windows goodput(reads);
   EXPECT_GT(goodput.after * 2, goodput.before * 3);
 }

@@ -373,7 +373,7 @@ post_status message_core::post_receives(queue_pair<rc>& queue) {
     if (count == 0) return {};
     ++counters_.receive_doorbells;
     const post_status status = batch.submit();
-    const std::uint32_t accepted = status ? count : status.accepted();
+    const std::uint32_t accepted = status ? count : status.accepted_before_failure();
     posted_ += accepted;
     for (std::uint32_t i = accepted; i < count; ++i) receives_.release(places[i]);
     if (!status || is_empty) return status;

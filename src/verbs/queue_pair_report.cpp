@@ -108,9 +108,10 @@ error refused_post(const queue_pair_base& queue, const post_status& refused,
             : fmt::format("the queue pair is in {}, and its {} queue accepts requests from {} on",
                           to_string(*state), which.name, which.first_state);
   }
-  return error::from_errno(
-      refused.code(), fmt::format("posting to the {} queue", which.name), queue.name(),
-      fmt::format("{}; {} requests before it were accepted", cause, refused.accepted()));
+  return error::from_errno(refused.code(), fmt::format("posting to the {} queue", which.name),
+                           queue.name(),
+                           fmt::format("{}; {} requests before it were accepted", cause,
+                                       refused.accepted_before_failure()));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ TEST_P(limits, full_send_queue_returns_enomem_until_completions_are_polled) {
   while (accepted < 500 && (last = post_one_message(accepted)).has_value()) ++accepted;
   ASSERT_FALSE(last.has_value()) << "a queue of 8 entries accepted 500 requests";
   EXPECT_EQ(last.code(), ENOMEM) << last.error().message();
-  EXPECT_EQ(last.accepted(), 0U);
+  EXPECT_EQ(last.accepted_before_failure(), 0U);
   EXPECT_GE(accepted, 8U);
   EXPECT_TRUE(is_empty(initiator().sends));
   for (std::uint64_t i = 0; i <= accepted; ++i) receive(i, memory->slice(4096, 8));
@@ -89,11 +89,11 @@ TEST_P(limits, oversized_receive_batch_reports_how_many_were_posted) {
     auto batch = target().queue.start_receive();
     for (std::uint64_t i = 0; i < 7; ++i) batch.receive({.id = i}, memory->slice(0, 8));
     last = batch.submit();
-    accepted += last.has_value() ? 7 : last.accepted();
+    accepted += last.has_value() ? 7 : last.accepted_before_failure();
   } while (last.has_value() && accepted < 4000);
   ASSERT_FALSE(last.has_value());
   EXPECT_EQ(last.code(), ENOMEM) << last.error().message();
-  EXPECT_LT(last.accepted(), 7U);
+  EXPECT_LT(last.accepted_before_failure(), 7U);
   target().queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
   EXPECT_EQ(take(target().receives, accepted).size(), accepted);
   EXPECT_TRUE(stays_empty(target().receives)) << "a rejected request was posted";
@@ -109,7 +109,7 @@ TEST_P(limits, more_sges_than_granted_are_refused) {
     batch.write({.id = 1, .signaled = true}, slices, memory->remote().slice(4096));
   });
   EXPECT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.accepted(), 0U);
+  EXPECT_EQ(refused.accepted_before_failure(), 0U);
   const auto receive_slices =
       std::vector<local_slice>(target().queue.capabilities().max_recv_sge + 1, memory->slice(0, 8));
   EXPECT_FALSE(target().queue.post_receive({.id = 1}, receive_slices).has_value());

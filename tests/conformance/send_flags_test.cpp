@@ -131,7 +131,7 @@ TEST_P(send_flags, inline_data_beyond_the_granted_limit_is_refused) {
     batch.send({.id = 1, .signaled = true}, inline_data(bytes));
   });
   EXPECT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.accepted(), 0U);
+  EXPECT_EQ(refused.accepted_before_failure(), 0U);
   post([&](auto& batch) {
     batch.send({.id = 2, .signaled = true}, inline_data(std::span(bytes).first(granted)));
   });

@@ -38,7 +38,8 @@ struct overfull_batch {
 
 /// The result of posting one work request or a batch.
 ///
-/// If the verb refused a request, accepted() is the number of requests before it, which complete.
+/// If the verb refused a request, accepted_before_failure() is the number of requests before it,
+/// which complete.
 /// The refused request and all later requests were not posted. If more requests were added to a
 /// batch than it can hold, code() is ENOBUFS, no request was posted, and excess() is the number of
 /// requests that did not fit.
@@ -64,8 +65,8 @@ class [[nodiscard("a post can fail: check it or call value()")]] post_status {
 
   /// Returns the errno of the failure; 0 for a success.
   [[nodiscard]] constexpr int code() const noexcept { return code_; }
-  /// Returns the number of accepted requests after a failure; 0 for a success.
-  [[nodiscard]] constexpr std::uint32_t accepted() const noexcept {
+  /// Returns the number of requests that were accepted before the refused one; 0 for a success.
+  [[nodiscard]] constexpr std::uint32_t accepted_before_failure() const noexcept {
     return capacity_ == 0 ? count_ : 0;
   }
   /// Returns the number of requests that did not fit into the batch; otherwise 0.

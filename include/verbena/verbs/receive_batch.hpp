@@ -36,6 +36,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
   using list::size;
 
   /// Adds a receive for one message. The message fills the slices in order.
+  /// UD: the message begins at byte 40; the first 40 bytes are reserved for the GRH.
   ///
   /// *Contract.* The memory must stay registered with local_write, and the program must not read or
   /// write it, until the completion of the request has been polled. A list must stay valid until
@@ -52,8 +53,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
   /// not block or allocate.
   ///
   /// Errors: ENOBUFS if requests were added beyond the capacity; no request was posted, and every
-  /// later submit() of the batch fails too. ENOMEM if the queue is full; accepted() requests were
-  /// posted. Otherwise the errno of ibv_post_recv(3).
+  /// later submit() of the batch fails too. ENOMEM if the queue is full;
+  /// accepted_before_failure() requests were posted. Otherwise the errno of ibv_post_recv(3).
   ///
   /// If submit() succeeds, or returns an error other than ENOBUFS, the batch has passed its
   /// requests to the queue. Then only destroy it: size(), full(), a further request and a second

@@ -186,9 +186,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   /// not block or allocate.
   ///
   /// Errors: ENOBUFS if requests were added beyond the capacity; no request was posted, and every
-  /// later submit() of the batch fails too. ENOMEM if the send queue is full; accepted() requests
-  /// were posted and will complete, the others were not posted. Otherwise the errno of
-  /// ibv_post_send(3).
+  /// later submit() of the batch fails too. ENOMEM if the send queue is full;
+  /// accepted_before_failure() requests were posted and will complete, the others were not posted.
+  /// Otherwise the errno of ibv_post_send(3).
   ///
   /// If submit() succeeds, or returns an error other than ENOBUFS, the batch has passed its
   /// requests to the queue. Then only destroy it: size(), full(), a further request and a second

@@ -21,7 +21,7 @@ TEST(post_status, success_has_no_number_and_does_not_raise) {
   EXPECT_TRUE(done.has_value());
   EXPECT_TRUE(static_cast<bool>(done));
   EXPECT_EQ(done.code(), 0);
-  EXPECT_EQ(done.accepted(), 0U);
+  EXPECT_EQ(done.accepted_before_failure(), 0U);
   EXPECT_EQ(done.excess(), 0U);
   EXPECT_EQ(done, of_code(0));
   done.value();
@@ -32,7 +32,7 @@ TEST(post_status, failure_reports_the_refused_request) {
       {.code = ENOMEM, .accepted = 3, .verb = posting_verb::post_send, .queue_pair = 0x11});
   EXPECT_FALSE(failed.has_value());
   EXPECT_FALSE(static_cast<bool>(failed));
-  EXPECT_EQ(failed.accepted(), 3U);
+  EXPECT_EQ(failed.accepted_before_failure(), 3U);
   EXPECT_EQ(failed.excess(), 0U);
   EXPECT_EQ(failed.error().code(), ENOMEM);
   EXPECT_EQ(failed.error().call(), "ibv_post_send");
@@ -58,7 +58,7 @@ TEST(post_status, overfull_batch_is_enobufs_with_the_counts) {
   const post_status refused(overfull_batch{
       .capacity = 16, .excess = 2, .verb = posting_verb::post_send, .queue_pair = 0x11});
   EXPECT_EQ(refused.code(), ENOBUFS);
-  EXPECT_EQ(refused.accepted(), 0U);
+  EXPECT_EQ(refused.accepted_before_failure(), 0U);
   EXPECT_EQ(refused.excess(), 2U);
   EXPECT_EQ(refused.error().diagnosis(),
             "no request was posted: 18 requests were added to a batch of 16; open it with "

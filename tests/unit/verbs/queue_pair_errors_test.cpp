@@ -173,12 +173,12 @@ TEST(queue_pair_errors, post_before_the_required_state_is_refused) {
   auto queue = pd.create_qp<rc>(cq, cq).value().into_queue_pair();
   const auto receive = queue.post_receive({}, memory.slice());
   EXPECT_EQ(receive.code(), EINVAL);
-  EXPECT_EQ(receive.accepted(), 0U);
+  EXPECT_EQ(receive.accepted_before_failure(), 0U);
   auto batch = queue.start_send();
   batch.send({}, memory.slice());
   const auto status = batch.submit();
   EXPECT_EQ(status.code(), EINVAL);
-  EXPECT_EQ(status.accepted(), 0U);
+  EXPECT_EQ(status.accepted_before_failure(), 0U);
   EXPECT_NE(status.error().message().find("does not accept the request"), std::string::npos);
 }
 

@@ -175,7 +175,7 @@ TEST(send_batch, refused_request_reports_accepted_count) {
   const auto status = batch.submit();
   EXPECT_FALSE(status);
   EXPECT_EQ(status.code(), ENOMEM);
-  EXPECT_EQ(status.accepted(), 2U);
+  EXPECT_EQ(status.accepted_before_failure(), 2U);
   EXPECT_EQ(queue.sends.size(), 2U);
 }
 
@@ -183,7 +183,7 @@ TEST(send_batch, refused_request_reports_accepted_count) {
 void expect_outcome(fake_queue& queue, std::uint64_t count, int code, std::uint32_t accepted) {
   const auto expect = [&](const post_status& status) {
     EXPECT_EQ(status.code(), code);
-    EXPECT_EQ(status.accepted(), accepted);
+    EXPECT_EQ(status.accepted_before_failure(), accepted);
   };
   send_batch<rc> sends(queue.native());
   receive_batch<> receives(queue.native());
@@ -201,7 +201,7 @@ TEST(send_batch, failed_doorbell_reports_all_requests_as_accepted) {
   expect_outcome(queue, 5, EIO, 5);
   expect_outcome(queue, 1, EIO, 1);
   expect_outcome(queue, 16, EIO, 16);
-  EXPECT_EQ(detail::post_one_receive(queue.native(), {}, slice).accepted(), 1U);
+  EXPECT_EQ(detail::post_one_receive(queue.native(), {}, slice).accepted_before_failure(), 1U);
 }
 
 TEST(send_batch, unsupported_operation_reports_no_request_as_accepted) {
@@ -212,7 +212,7 @@ TEST(send_batch, unsupported_operation_reports_no_request_as_accepted) {
   queue.failing = fake_queue::failure::of_an_unsupported_operation;
   expect_outcome(queue, 5, EOPNOTSUPP, 0);
   expect_outcome(queue, 1, EOPNOTSUPP, 0);
-  EXPECT_EQ(detail::post_one_receive(queue.native(), {}, slice).accepted(), 0U);
+  EXPECT_EQ(detail::post_one_receive(queue.native(), {}, slice).accepted_before_failure(), 0U);
 }
 
 #ifndef VERBENA_CHECKED
@@ -271,7 +271,7 @@ TEST(receive_batch, refused_request_reports_accepted_count) {
   for (std::uint64_t id = 0; id < 8; ++id) batch.receive({.id = id}, slice);
   const auto status = batch.submit();
   EXPECT_EQ(status.code(), ENOMEM);
-  EXPECT_EQ(status.accepted(), 3U);
+  EXPECT_EQ(status.accepted_before_failure(), 3U);
 }
 
 // Opens a batch with guard bytes behind its storage, adds `count` sends and submits it.
@@ -307,7 +307,7 @@ TEST(send_batch, add_beyond_the_capacity_makes_submit_post_nothing) {
   EXPECT_EQ(batch.size(), 16U);
   const auto status = batch.submit();
   EXPECT_EQ(status.code(), ENOBUFS);
-  EXPECT_EQ(status.accepted(), 0U);
+  EXPECT_EQ(status.accepted_before_failure(), 0U);
   EXPECT_EQ(status.excess(), 1U);
   EXPECT_EQ(queue.calls, 0U);
   EXPECT_EQ(status.error().message(),

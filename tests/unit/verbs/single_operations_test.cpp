@@ -278,7 +278,7 @@ TYPED_TEST(single_operations_of, rc_return_the_errors) {
     while (posted < 1000 && poster.post_send({.id = posted, .signaled = true}, word)) ++posted;
     EXPECT_EQ(posted, capabilities.max_send_wr);
     EXPECT_EQ(poster.post_send({}, word).code(), ENOMEM);
-    EXPECT_EQ(poster.post_send({}, word).accepted(), 0U);
+    EXPECT_EQ(poster.post_send({}, word).accepted_before_failure(), 0U);
     EXPECT_EQ(poster.post_send_with_immediate({}, 1, word).code(), ENOMEM);
     EXPECT_EQ(poster.post_write({}, word, remote).code(), ENOMEM);
     EXPECT_EQ(poster.post_write_with_immediate({}, 1, word, remote).code(), ENOMEM);

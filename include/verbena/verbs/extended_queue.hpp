@@ -28,11 +28,10 @@ namespace verbena::inline VERBENA_ABI {
 
 /// A batch of up to `Capacity` send requests, from `extended_queue::start_send`.
 ///
-/// At most one batch of a queue pair may be open. submit() posts all requests or none, and ends the
-/// batch even if it fails. If more than `Capacity` requests are added, submit() posts no request
-/// and returns ENOBUFS, and the batch stays open until it is destroyed. The destructor discards
-/// requests that were not submitted. Batches cannot be copied or moved. No function blocks or
-/// allocates.
+/// At most one batch of a queue pair may be open. submit() posts all requests or none, and always
+/// ends the batch. If more than `Capacity` requests are added, submit() posts no request and
+/// returns ENOBUFS. The destructor discards requests that were not submitted. Batches cannot be
+/// copied or moved. No function blocks or allocates.
 ///
 /// Precondition of each operation: `.operations` of the queue pair's options contains the
 /// operation. Checked builds stop the program if it does not; in other builds the behavior is
@@ -247,28 +246,21 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(before);
   }
 
-  /// Posts all requests or none, and ends the batch: ibv_wr_complete(). The provider may ring one
-  /// doorbell for all requests. Does not block or allocate.
+  /// Posts all requests or none, and always ends the batch: ibv_wr_complete(). The provider may
+  /// ring one doorbell for all requests. Does not block or allocate.
   ///
-  /// Errors: ENOBUFS if requests were added beyond the capacity; the batch then stays open, and
-  /// submit() returns ENOBUFS again, until the batch is destroyed. ENOMEM (rxe: ENOSPC) if the send
-  /// queue has too little room for the batch. Otherwise the errno of ibv_wr_complete(3); rxe also
-  /// returns ENOSPC if inline data is too long.
+  /// Errors: ENOBUFS if requests were added beyond the capacity: ibv_wr_abort() has discarded the
+  /// requests, no request may be added, and a later submit() returns the same status. ENOMEM (rxe:
+  /// ENOSPC) if the send queue has too little room for the batch. Otherwise the errno of
+  /// ibv_wr_complete(3); rxe also returns ENOSPC if inline data is too long.
   ///
   /// *Contract.* If submit() succeeds, memory and address handles must stay valid as the *Contract*
   /// of each request states. If submit() fails, the program may reuse them at once.
   [[gnu::always_inline]] inline post_status submit(
       [[maybe_unused]] call_site where = call_site::here()) {
+    if (count_ > Capacity) [[unlikely]]
+      return refuse();
     VERBENA_CHECK(queue_ != nullptr, "submit() of a batch that was submitted before");
-    if (count_ > Capacity) [[unlikely]] {
-      constexpr std::size_t most = std::numeric_limits<std::uint16_t>::max();
-      const std::size_t excess = count_ - Capacity;
-      return post_status(
-          overfull_batch{.capacity = static_cast<std::uint16_t>(Capacity),
-                         .excess = static_cast<std::uint16_t>(excess < most ? excess : most),
-                         .verb = posting_verb::wr_complete,
-                         .queue_pair = queue_->qp_base.qp_num});
-    }
     ibv_qp_ex* const queue = queue_;
     queue_ = nullptr;
     detail::end_exclusive(queue);
@@ -282,6 +274,23 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
 
  private:
+  // Ends an overfull batch: while it is open, the provider can hold the lock of the send queue.
+  post_status refuse() {
+    if (queue_ != nullptr) {
+      refused_on_ = queue_->qp_base.qp_num;
+      ibv_wr_abort(queue_);
+      detail::end_exclusive(queue_);
+      queue_ = nullptr;
+    }
+    constexpr std::size_t most = std::numeric_limits<std::uint16_t>::max();
+    const std::size_t excess = count_ - Capacity;
+    return post_status(
+        overfull_batch{.capacity = static_cast<std::uint16_t>(Capacity),
+                       .excess = static_cast<std::uint16_t>(excess < most ? excess : most),
+                       .verb = posting_verb::wr_complete,
+                       .queue_pair = refused_on_});
+  }
+
   // Begins a request. A request beyond the capacity is passed to the provider too, which checks the
   // bounds of its queue. submit() then returns ENOBUFS, and ibv_wr_abort() discards the batch.
   template <ibv_wr_opcode Opcode, class Operation>
@@ -323,6 +332,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
 
   ibv_qp_ex* queue_;
   std::uint32_t count_ = 0;
+  std::uint32_t refused_on_ = 0;  // the queue pair of an overfull batch that has ended
   [[no_unique_address]] detail::open_requests requests_;
 };
 

@@ -42,7 +42,7 @@ template <class Batch>
 void expect_refused(Batch& batch, std::size_t beyond) {
   const post_status refused = batch.submit();
   EXPECT_EQ(refused.code(), ENOBUFS);
-  EXPECT_EQ(refused.accepted(), 0U);
+  EXPECT_EQ(refused.accepted_before_failure(), 0U);
   EXPECT_EQ(refused.excess(), beyond);
   EXPECT_EQ(batch.submit(), refused);
   EXPECT_EQ(batch.size(), Batch::capacity());
@@ -70,8 +70,10 @@ TYPED_TEST(overfull_batch, of_sends_posts_nothing_and_the_next_batch_completes) 
       auto batch = poster.start_send();
       overfill(batch, beyond, write(batch));
       expect_refused(batch, beyond);
-      batch.write({.id = 99, .signaled = true}, from, to);
-      expect_refused(batch, beyond + 1);
+      // A refused batch is no longer open.
+      auto next = poster.template start_send<1>();
+      overfill(next, beyond, write(next));
+      expect_refused(next, beyond);
     }
     auto one = poster.template start_send<1>();
     overfill(one, 1, write(one));
@@ -135,6 +137,10 @@ TEST(overfull, batch_of_classic_poster_posts_nothing_and_the_next_batch_complete
                [&](std::size_t i) { receives.receive({.id = i}, memory.slice(0, 64)); });
       expect_refused(sends, 3);
       expect_refused(receives, 2);
+      sends.send({.id = 99}, memory.slice(0, 64));
+      receives.receive({.id = 99}, memory.slice(0, 64));
+      expect_refused(sends, 4);
+      expect_refused(receives, 3);
     }
     auto receives = poster.start_receive();
     receives.receive({.id = 7}, memory.slice(into, 64));
@@ -189,8 +195,9 @@ TEST(overfull, batch_of_shared_receives_posts_nothing_and_the_next_batch_complet
   EXPECT_TRUE(std::ranges::equal(memory.bytes().subspan(1024 + 64, 64), pattern(64, 4)));
 }
 
-// The requests are discarded by one call of ibv_wr_abort(), before the next batch.
-TEST(overfull, batch_of_extended_queue_is_aborted_when_it_is_destroyed) {
+// One call of ibv_wr_abort() inside submit() discards the requests: the provider can hold the lock
+// of the send queue until then.
+TEST(overfull, batch_of_extended_queue_is_aborted_by_submit) {
   test::recording_queue queue;
   queue.native()->qp_base.qp_num = 0x11;
   extended_queue<rc> poster(queue.native());
@@ -198,6 +205,8 @@ TEST(overfull, batch_of_extended_queue_is_aborted_when_it_is_destroyed) {
   {
     auto batch = poster.start_send<1>();
     overfill(batch, 1, [&](std::size_t i) { batch.send({.id = i}, slice); });
+    EXPECT_EQ(batch.submit().code(), ENOBUFS);
+    EXPECT_EQ(queue.text(), "start; 0 send sge(3,1000)8; 1 send sge(3,1000)8 abort");
     expect_refused(batch, 1);
     EXPECT_EQ(batch.submit().error().message(),
               "ibv_wr_complete on queue pair 0x11 failed: No buffer space available (errno 105): "
@@ -222,6 +231,10 @@ TEST(overfull_death, add_or_submit_after_submit_stops_the_program) {
   EXPECT_TRUE(sends.submit());
   EXPECT_DEATH(sends.send({}, slice), added);
   EXPECT_DEATH(static_cast<void>(sends.submit()), submitted);
+  auto refused = extended_queue<rc>(queue.native()).start_send<1>();
+  overfill(refused, 1, [&](std::size_t i) { refused.send({.id = i}, slice); });
+  expect_refused(refused, 1);
+  EXPECT_DEATH(refused.send({}, slice), added);
 
   const auto pd = open_device("soft0").value().allocate_pd().value();
   const auto memory = pd.allocate(64, access::local_write).value();

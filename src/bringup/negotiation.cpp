@@ -63,6 +63,8 @@ void negotiation_base::check_finished() const {
   VERBENA_ASSERT(
       status() == negotiation_status::finished,
       "finish() of a negotiation that is neither finished nor failed: check status() first");
+  VERBENA_ASSERT(is_done(),
+                 "finish() of a negotiation with bytes left to send: loop until is_done()");
 }
 
 const std::optional<negotiated>& negotiation_base::terms() const noexcept { return core().terms(); }

@@ -13,6 +13,7 @@
 #include "src/base/call_or_else.hpp"
 #include "src/bringup/peer_errors.hpp"
 #include "src/bringup/socket.hpp"
+#include "verbena/base/assert.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup {
@@ -140,7 +141,13 @@ error stream::ended(const char* call) const {
                            "an earlier call failed or ended this stream; connect again");
 }
 
+// poll(2) ignores a negative descriptor: without this check, a call waits until its deadline.
+void stream::check_owned() const {
+  VERBENA_ASSERT(static_cast<bool>(socket_), "a moved-from or released stream was used");
+}
+
 result<void> stream::check_usable(const char* call, std::size_t bytes) const {
+  check_owned();
   if (!usable_) return ended(call);
   if (bytes > options_.max_blob_bytes)
     return error::invalid_argument(call, peer_,
@@ -179,6 +186,7 @@ steps<void> stream::send_in_steps(std::span<const std::byte> blob, deadline unti
 }
 
 steps<std::vector<std::byte>> stream::receive_in_steps(deadline until) {
+  check_owned();
   if (!can_receive_) co_return ended("receive");
   in_use used(*this, true);
   VERBENA_CO_TRY(auto got, co_await run("receive", {}, until));
@@ -205,6 +213,7 @@ steps<std::vector<std::byte>> stream::exchange_in_steps(frame_type type,
 }
 
 void stream::refuse(std::string_view reason) noexcept {
+  check_owned();
   if (!can_refuse_) return;
   std::vector<std::byte> bytes;
   // Without memory, the peer sees a closed stream, without a reason.
@@ -233,6 +242,7 @@ void stream::end_with(std::span<const std::byte> bytes) noexcept {
 }
 
 void stream::shut_down() noexcept {
+  check_owned();
   usable_ = can_receive_ = can_refuse_ = false;
   ::shutdown(fd(), SHUT_RDWR);
 }

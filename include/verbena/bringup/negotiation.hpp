@@ -206,7 +206,8 @@ class [[nodiscard]] negotiation : public negotiation_base {
     check_waiting_for_receives();
     return pair_->queue();
   }
-  /// Returns the connected queue pair, or failure(). Precondition: status() is finished or failed.
+  /// Returns the connected queue pair, or failure(). Precondition: is_done(). Bytes that are
+  /// left to send contain the message that the peer waits for.
   [[nodiscard]] result<negotiated_queue_pair<Transport>> finish() && {
     if (status() == negotiation_status::failed) return failure();
     check_finished();

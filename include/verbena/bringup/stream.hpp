@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/base/result.hpp"
@@ -44,7 +45,8 @@ struct connect_options {
 ///
 /// After an error, all later calls return ENOTCONN, with two exceptions. After a failed send(),
 /// receive() returns what the peer had sent, for example its reason to close the connection. After
-/// a failed receive(), refuse() sends the reason of this side.
+/// a failed receive(), refuse() sends the reason of this side. A call of a moved-from or released
+/// stream stops the program.
 ///
 /// Errors of all calls: `timed_out`; `protocol` if the peer violates the format or the order of
 /// calls; ECONNRESET if the peer closed the connection; ECONNABORTED with the peer's reason if the
@@ -110,14 +112,14 @@ class stream {
   /// have agreed on.
   void set_max_blob_bytes(std::size_t bytes) noexcept { options_.max_blob_bytes = bytes; }
   /// Returns the peer's name: `192.0.2.1:4711`, or `process 4711` for a local socket.
-  [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+  [[nodiscard]] const std::string& peer() const noexcept VERBENA_LIFETIMEBOUND { return peer_; }
   /// Returns the version of the protocol that both sides use.
   [[nodiscard]] std::uint16_t version() const noexcept { return version_; }
   /// Returns the non-blocking socket, for poll(2), or for bytes of the program between two calls:
   /// the stream reads nothing beyond the last frame. The stream keeps the ownership.
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
   /// Returns the socket, which is non-blocking, to the program. No byte beyond the last frame has
-  /// been read.
+  /// been read. The stream must not be used afterwards.
   [[nodiscard]] unique_fd release() && noexcept { return std::move(socket_); }
 
  private:
@@ -144,6 +146,7 @@ class stream {
     bool receives_;
   };
   steps<void> greet(deadline until);
+  void check_owned() const;
   result<void> check_usable(const char* call, std::size_t bytes) const;
   [[nodiscard]] error ended(const char* call) const;
   steps<void> write_all(std::span<const std::byte> bytes, deadline until);

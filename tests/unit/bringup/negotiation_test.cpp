@@ -403,4 +403,23 @@ TEST(negotiation_death, use_of_a_moved_from_negotiation_stops_the_program) {
   EXPECT_DEATH(static_cast<void>(made.status()), "a moved-from negotiation was used");
 }
 
+// The peer waits for the last frame of this side, which is in outgoing().
+TEST(negotiation_death, finish_with_bytes_left_to_send_stops_the_program) {
+  const auto input = bytes_of_peer();
+  local_side here;
+  auto one = here.negotiate();
+  std::span<const std::byte> left(input);
+  for (int calls = 0; calls < 1000 && one.status() != negotiation_status::finished; ++calls) {
+    one.advance(deadline::clock::now());
+    if (one.status() == negotiation_status::waiting_for_receives) one.set_ready();
+    left = left.subspan(one.received(left.first(std::min(one.bytes_wanted(), left.size()))));
+  }
+  ASSERT_EQ(one.status(), negotiation_status::finished);
+  EXPECT_DEATH(static_cast<void>(std::move(one).finish()),
+               "finish\\(\\) of a negotiation with bytes left to send");
+  one.sent(one.outgoing().size());
+  // NOLINTNEXTLINE(bugprone-use-after-move): only the child process has moved it
+  EXPECT_TRUE(std::move(one).finish());
+}
+
 }  // namespace

@@ -132,6 +132,30 @@ TEST(adopted_stream, release_keeps_bytes_after_the_last_frame) {
   EXPECT_EQ(::recv(back.get(), text.data(), text.size(), 0), 4);
 }
 
+/// Each call with a stream ends the program instead of waiting on descriptor -1.
+void expect_death_of_calls(stream& of) {
+  const char* const used = "a moved-from or released stream was used";
+  EXPECT_DEATH(static_cast<void>(of.receive(deadline::never())), used);
+  EXPECT_DEATH(static_cast<void>(of.send(bytes_of("text"), deadline::never())), used);
+  EXPECT_DEATH(static_cast<void>(of.exchange(bytes_of("text"), deadline::never())), used);
+  EXPECT_DEATH(of.refuse("no"), used);
+  EXPECT_DEATH(of.shut_down(), used);
+}
+
+TEST(adopted_stream_death, use_of_a_moved_from_stream_stops_the_program) {
+  auto [one, other] = adopted_pair();
+  const stream moved = std::move(one);
+  // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the use is the test
+  expect_death_of_calls(one);
+}
+
+TEST(adopted_stream_death, use_of_a_released_stream_stops_the_program) {
+  auto [one, other] = adopted_pair();
+  const auto raw = std::move(one).release();
+  // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the use is the test
+  expect_death_of_calls(one);
+}
+
 // parity: rrddmma-108
 TEST(connecting, connect_before_the_listener_exists_succeeds_with_retries) {
   const std::uint16_t port = listen().port();

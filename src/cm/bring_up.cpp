@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
+#include <string>
 
 #include "verbena/verbs/device_attributes.hpp"
 
@@ -13,6 +15,27 @@ namespace {
 
 std::uint8_t least(int asked, int limit) noexcept {
   return static_cast<std::uint8_t>(std::clamp(asked, 0, std::clamp(limit, 0, 0xfe)));
+}
+
+/// A value of connection_options, which is not reduced, and its limit.
+struct wanted_depth {
+  const char* name;
+  std::optional<std::uint8_t> value;
+  int limit;
+  const char* of;
+};
+
+// An initiator depth above the responder resources of the peer breaks the connection at the first
+// excess read.
+result<void> check_depth(const char* call, const identifier& id, const wanted_depth& what) {
+  if (!what.value || *what.value == connection_parameters::device_maximum ||
+      *what.value <= what.limit)
+    return {};
+  return error::invalid_argument(call, id.name(),
+                                 std::string(what.name) + " " + std::to_string(*what.value) +
+                                     " exceeds " + std::to_string(what.limit) +
+                                     ", the limit of the " + what.of +
+                                     "; set a smaller value, or none to use the limit");
 }
 
 }  // namespace
@@ -36,6 +59,18 @@ result<connection_parameters> parameters_for(const identifier& id,
   };
   VERBENA_TRY(const auto device,
               id.context().and_then([](const auto& open) { return open.query(); }));
+  const char* const call = asked != nullptr ? "accept" : "connect";
+  VERBENA_TRY_VOID(check_depth(call, id,
+                               {"responder_resources", options.responder_resources,
+                                device.max_responder_resources(), "device"}));
+  VERBENA_TRY_VOID(check_depth(
+      call, id,
+      {"initiator_depth", options.initiator_depth, device.max_initiator_depth(), "device"}));
+  // The request of an iWARP peer need not contain its depths.
+  if (asked != nullptr && !id.is_iwarp())
+    VERBENA_TRY_VOID(check_depth(call, id,
+                                 {"initiator_depth", options.initiator_depth,
+                                  asked->initiator_depth, "request of the peer"}));
   const int as_target = asked != nullptr ? asked->responder_resources : wishes.read_depth;
   const int as_initiator = asked != nullptr ? asked->initiator_depth : wishes.read_depth;
   parameters.responder_resources = options.responder_resources.value_or(

@@ -11,7 +11,8 @@
 namespace verbena::inline VERBENA_ABI::cm::detail {
 
 /// Returns the parameters for the peer. `asked` is the peer's request on the passive side.
-/// Errors: `invalid_argument` for a queue pair of another open device.
+/// Errors: `invalid_argument` for a queue pair of another open device, and for options above a
+/// limit.
 [[nodiscard]] result<connection_parameters> parameters_for(const identifier& id,
                                                            const prepared_queue_pair<rc>& prepared,
                                                            const connection_options& options,

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/function_ref.hpp"
 #include "verbena/base/owned_function.hpp"
@@ -41,9 +42,14 @@ struct connection_options {
   /// Private data for the peer: at most 56 bytes in a request, 196 in a reply.
   std::span<const std::byte> private_data = {};
   /// Reads and atomics of the peer that this side serves at once. If not set: `read_depth` of the
-  /// queue pair's options, reduced to the limit of the device and the request of the peer.
+  /// queue pair's options, reduced to the limit of the device and, on the passive side, to the
+  /// responder resources of the request. A set value is not reduced; above the limit of the device,
+  /// connect() or accept() returns `invalid_argument`.
   std::optional<std::uint8_t> responder_resources = {};
-  /// Reads and atomics that this side may have in flight. If not set: as `responder_resources`.
+  /// Reads and atomics that this side may have in flight. If not set: `read_depth` of the queue
+  /// pair's options, reduced to the limit of the device and, on the passive side, to the initiator
+  /// depth of the request. A set value is not reduced; above a limit, connect() or accept() returns
+  /// `invalid_argument`. On iWARP the request is not a limit of a set value.
   std::optional<std::uint8_t> initiator_depth = {};
   /// Both sides must set equal values. With `passive` on iWARP, accept() returns when the passive
   /// side may send. To permit that, connect() writes 8 bytes to the peer three times within 50 ms;
@@ -64,7 +70,8 @@ class [[nodiscard]] connection {
 
   /// Returns the queue pair, in the state RTS. On iWARP the active side sends first, and the
   /// passive side must not send before it has received, except with connection_options::first.
-  [[nodiscard]] queue_pair<rc>& qp() noexcept { return queue_; }
+  [[nodiscard]] queue_pair<rc>& qp() & noexcept VERBENA_LIFETIMEBOUND { return queue_; }
+  queue_pair<rc>& qp() && = delete;  // a temporary closes the connection
   /// Moves the queue pair to a new owner, which must destroy it before this connection and must
   /// flush it: disconnect() and is_disconnected() no longer do so. qp() must not be used
   /// afterwards. With first_sender::passive on iWARP, this connection also keeps the protection
@@ -74,13 +81,17 @@ class [[nodiscard]] connection {
     return std::move(queue_);
   }
   /// Returns the private data of the peer's request or reply, padded with zeros by the transport.
-  [[nodiscard]] std::span<const std::byte> peer_private_data() const noexcept { return said_; }
+  [[nodiscard]] std::span<const std::byte> peer_private_data() const noexcept
+      VERBENA_LIFETIMEBOUND {
+    return said_;
+  }
   /// Returns the local address.
   [[nodiscard]] std::optional<socket_address> local_address() const;
   /// Returns the peer's address.
   [[nodiscard]] std::optional<socket_address> peer_address() const;
   /// Returns the identifier, for calls that this class does not offer.
-  [[nodiscard]] identifier& id() noexcept { return id_; }
+  [[nodiscard]] identifier& id() & noexcept VERBENA_LIFETIMEBOUND { return id_; }
+  identifier& id() && = delete;
 
   /// Returns a descriptor for poll(2), readable if there are events: then call is_disconnected().
   [[nodiscard]] int fd() const { return channel_.fd(); }

@@ -147,6 +147,49 @@ TEST_F(connections, read_depths_are_negotiated) {
   const auto narrowed = narrow.link.qp().query(wanted).value();
   EXPECT_EQ(narrowed.responder_resources(), 2);
   EXPECT_EQ(narrowed.initiator_depth(), 4);
+
+  // One option does not change the default of the other.
+  auto [alone, other] = connect({.responder_resources = 1}, {}, active_options, active_options);
+  const auto of_alone = alone.link.qp().query(wanted).value();
+  EXPECT_EQ(of_alone.responder_resources(), 1);
+  EXPECT_EQ(of_alone.initiator_depth(), 4);
+}
+
+// rdma_accept(3): the initiator depth must not exceed the value of the request.
+TEST_F(connections, initiator_depth_above_the_request_is_refused) {
+  auto listener = open();
+  auto peer = find(listener.port());
+  auto asked =
+      std::async(std::launch::async, [&] { return connect_to(peer, {.responder_resources = 2}); });
+  auto request = listener.accept(test_deadline()).value();
+  if (request.id().is_iwarp()) {
+    EXPECT_TRUE(std::move(request).reject());
+    EXPECT_FALSE(asked.get());
+    GTEST_SKIP() << "on iWARP the request is not a limit";
+  }
+  EXPECT_EQ(request.parameters().initiator_depth, 2);
+  const auto refused = accept_request(std::move(request), {.initiator_depth = 4});
+  EXPECT_FALSE(asked.get());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind(), error_kind::invalid_argument);
+  expect_all(refused.error(), {"initiator_depth 4 exceeds 2", "request of the peer"});
+}
+
+TEST_F(connections, depth_above_the_device_is_refused) {
+  auto listener = open();
+  auto peer = find(listener.port());
+  const auto device = peer.context().value().query().value();
+  for (const bool initiator : {true, false}) {
+    const int limit = initiator ? device.max_initiator_depth() : device.max_responder_resources();
+    if (limit + 1 >= cm::connection_parameters::device_maximum) continue;
+    const auto above = static_cast<std::uint8_t>(limit + 1);
+    cm::connection_options options;
+    (initiator ? options.initiator_depth : options.responder_resources) = above;
+    const auto refused = connect_to(peer, options);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind(), error_kind::invalid_argument);
+    expect_all(refused.error(), {"exceeds " + std::to_string(limit), "the limit of the device"});
+  }
 }
 
 // parity: ibverbs-274, ibverbs-270, ibverbs-299

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// A temporary connection closes itself and flushes its queue pair.
+// expect-gcc: use of deleted function
+// expect-clang: deleted
+#include "verbena/cm/connection.hpp"
+
+verbena::queue_pair<verbena::rc>& use(verbena::cm::connection& link) {
+#ifdef VERBENA_BAD
+  return std::move(link).qp();
+#else
+  return link.qp();
+#endif
+}

@@ -28,16 +28,35 @@ bool has_active_port(const context& opened) {
          });
 }
 
+// The order in which open_best() tries devices.
+enum class device_rank : std::uint8_t { hardware, kernel_software, soft0 };
+
 // rxe, siw and other software devices of the kernel have no parent device in sysfs. A device
 // without a folder in sysfs belongs to a test and counts as hardware.
-bool is_software(const device& of) {
-  if (of.origin() == provider_origin::soft) return true;
+device_rank rank_of(const device& of) {
+  if (of.origin() == provider_origin::soft) return device_rank::soft0;
   const ibv_device& native = *of.native();
   const std::filesystem::path folder(
       std::string(native.ibdev_path, ::strnlen(native.ibdev_path, sizeof native.ibdev_path)));
   std::error_code failed;
   return !folder.empty() && std::filesystem::is_directory(folder, failed) &&
-         !std::filesystem::exists(folder / "device", failed);
+                 !std::filesystem::exists(folder / "device", failed)
+             ? device_rank::kernel_software
+             : device_rank::hardware;
+}
+
+struct ranked_device {
+  const device* of;
+  device_rank rank;
+};
+
+// Returns the devices by rank. Devices of one rank keep their order.
+std::vector<ranked_device> by_rank(std::span<const device> among) {
+  std::vector<ranked_device> all;
+  all.reserve(among.size());
+  for (const auto& each : among) all.push_back({&each, rank_of(each)});
+  std::ranges::stable_sort(all, {}, &ranked_device::rank);
+  return all;
 }
 
 // The devices that open_best() has skipped. They are used if no better device follows.
@@ -98,15 +117,15 @@ std::vector<device> merge_lists(std::vector<device> hardware, std::vector<device
 
 result<chosen_device> open_best(std::span<const device> among, devices accepted) {
   skipped_devices others;
-  for (const auto& candidate : among) {
-    if (accepted == devices::hardware_only && is_software(candidate)) {
-      others.note(candidate.name() + " is a software device");
+  for (const auto& [candidate, rank] : by_rank(among)) {
+    if (accepted == devices::hardware_only && rank != device_rank::hardware) {
+      others.note(candidate->name() + " is a software device");
       continue;
     }
-    auto chosen = try_device(candidate, others);
+    auto chosen = try_device(*candidate, others);
     if (!chosen) continue;
     std::string warning;
-    if (candidate.origin() == provider_origin::soft || !others.reasons.empty())
+    if (rank != device_rank::hardware || !others.reasons.empty())
       warning = fallback_warning(*chosen, others, among);
     return chosen_device{*std::move(chosen), std::move(warning)};
   }

@@ -31,15 +31,15 @@ namespace verbena::inline VERBENA_ABI {
 
 /// The devices that open_device() may choose from.
 enum class devices : std::uint8_t {
-  any,            ///< hardware; if no adapter has an active port, the software device
+  any,            ///< adapters with an active port, then rxe and siw, then soft0
   hardware_only,  ///< adapters; neither soft0 nor the kernel's rxe and siw
 };
 
 /// Opens a device: the first adapter with an active port. If no adapter has an active port and
-/// `accepted` is `any`, opens the software device. If there is no software device, opens the first
-/// adapter.
+/// `accepted` is `any`, opens the first software device of the kernel (rxe or siw) with an active
+/// port, otherwise soft0. If there is no such device, opens the first adapter.
 ///
-/// If the software device or an adapter without an active port is opened, or if other devices were
+/// If a software device or an adapter without an active port is opened, or if other devices were
 /// skipped, logs the reasons at warning level, once per process. If VERBENA_SOFTDEV is `only`, does
 /// not log.
 ///

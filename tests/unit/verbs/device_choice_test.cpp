@@ -40,6 +40,38 @@ provider hardware() {
   return made;
 }
 
+// soft0 refuses to open a copy of its ibv_device, so the original is opened.
+ibv_context* open_soft0(ibv_device* /*device*/) {
+  static const std::vector<device> list = list_devices(*soft_provider().value()).value();
+  return soft_provider().value()->verbs.open_device(list.at(0).native());
+}
+
+/// A provider of rxe, for a device in a folder_of_software.
+provider rxe() {
+  provider made = *soft_provider().value();
+  made.origin = provider_origin::system;
+  made.verbs.get_device_name.set([](ibv_device*) { return "rxe0"; });
+  made.verbs.open_device.set(&open_soft0);
+  return made;
+}
+
+/// A folder of sysfs of a software device, which has no parent device.
+class folder_of_software {
+ public:
+  folder_of_software() { std::filesystem::create_directories(path_); }
+  folder_of_software(const folder_of_software&) = delete;
+  folder_of_software& operator=(const folder_of_software&) = delete;
+  ~folder_of_software() { std::filesystem::remove_all(path_); }
+
+  void set(ibv_device& of) const {
+    std::snprintf(of.ibdev_path, sizeof of.ibdev_path, "%s", path_.c_str());
+  }
+
+ private:
+  std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() / ("verbena-rxe0-" + std::to_string(::getpid()));
+};
+
 std::vector<device> soft_list() { return list_devices(*soft_provider().value()).value(); }
 
 std::string names(const std::vector<device>& devices) {
@@ -164,6 +196,46 @@ TEST(open_best, hardware_only_refuses_software_devices_of_the_kernel) {
   std::filesystem::remove_all(folder);
   // soft0 refuses to open a copy of its ibv_device; the error shows that open_best() tried it.
   expect_error(chosen, "ibv_open_device");
+}
+
+// The kernel lists software devices and adapters in the order of their registration.
+TEST(open_best, prefers_an_active_adapter_to_an_active_software_device_before_it) {
+  const folder_of_software software;
+  const provider kernel = rxe();
+  const provider adapter = hardware();
+  ibv_device native = *soft_list().at(0).native();
+  software.set(native);
+  std::vector<device> list = {device::borrow(&native, kernel, nullptr)};
+  list.push_back(list_devices(adapter).value().at(0));
+  const auto chosen = open_best(list).value();
+  EXPECT_EQ(chosen.opened.name(), "mlx5_0");
+  EXPECT_EQ(chosen.warning, "");
+}
+
+TEST(open_best, prefers_a_software_device_of_the_kernel_to_soft0_with_warning) {
+  const folder_of_software software;
+  const provider kernel = rxe();
+  ibv_device native = *soft_list().at(0).native();
+  software.set(native);
+  std::vector<device> list = {device::borrow(&native, kernel, nullptr)};
+  list.push_back(soft_list().at(0));
+  const auto chosen = open_best(list).value();
+  EXPECT_EQ(chosen.opened.name(), "rxe0");
+  expect_has(chosen.warning, "using rxe0: ");
+}
+
+TEST(open_best, inactive_adapter_falls_back_to_a_software_device_of_the_kernel_with_warning) {
+  const folder_of_software software;
+  const provider kernel = rxe();
+  provider adapter = hardware();
+  adapter.verbs.query_port.set(&port_down);
+  ibv_device native = *soft_list().at(0).native();
+  software.set(native);
+  std::vector<device> list = {device::borrow(&native, kernel, nullptr)};
+  list.push_back(list_devices(adapter).value().at(0));
+  const auto chosen = open_best(list).value();
+  EXPECT_EQ(chosen.opened.name(), "rxe0");
+  expect_has(chosen.warning, "using rxe0: mlx5_0 has no ACTIVE port");
 }
 
 // parity: ibverbs-rs-5, ibverbs-20

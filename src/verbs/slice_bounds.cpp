@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "verbena/base/assert.hpp"
@@ -25,7 +26,10 @@ std::string slice_text(const char* text, slice_range part, std::uint64_t size) {
 }
 
 void stop_on_slice(const char* text, slice_range part, std::uint64_t size) {
-  stop_on_violation(slice_text(text, part, size).c_str(), __FILE__, __LINE__);
+  // A handler may throw the violation, whose rule is then read after this function has ended.
+  thread_local std::string rule;
+  rule = slice_text(text, part, size);
+  stop_on_violation(rule.c_str(), __FILE__, __LINE__);
 }
 
 error slice_error(const char* call, const char* text, slice_range part, std::uint64_t size) {

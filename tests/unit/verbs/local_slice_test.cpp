@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/base/assert.hpp"
 
 namespace verbena {
 namespace {
@@ -59,6 +61,19 @@ TEST(local_slice, try_slice_reports_the_range_and_the_length) {
                                 "slice [4096, 4608) exceeds the slice of 4096 bytes");
   testing_support::expect_error(page.try_slice(7, 0), "slice [7, 7) is empty");
   testing_support::expect_error(page.try_element<std::uint64_t>(512), "slice [4096, 4104) exceeds");
+}
+
+// The text of the rule is built at run time, and must exist when the test catches the violation.
+TEST(local_slice, violation_that_a_handler_throws_has_the_text_of_the_rule) {
+  const auto before = set_violation_handler([](const contract_violation& broken) { throw broken; });
+  std::string rule;
+  try {
+    static_cast<void>(page.slice(4096, 512));
+  } catch (const contract_violation& broken) {
+    rule = broken.rule;
+  }
+  set_violation_handler(before);
+  EXPECT_TRUE(rule.starts_with("slice [4096, 4608) exceeds")) << rule;
 }
 
 TEST(local_slice_death, empty_and_oversized_slices_abort) {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/cm/connection_parameters.hpp"
 #include "verbena/cm/identifier.hpp"
@@ -92,7 +93,7 @@ class event {
   /// identifier. Do not compare with identifiers that were created after the event was taken.
   [[nodiscard]] bool concerns(const identifier& id) const;
   /// Returns the name of the identifier in error messages.
-  [[nodiscard]] const std::string& object() const noexcept { return object_; }
+  [[nodiscard]] const std::string& object() const noexcept VERBENA_LIFETIMEBOUND { return object_; }
 
   /// Returns the new identifier of a connect_request, to accept or reject the request. Its events
   /// are reported on the listener's channel. Errors: `invalid_argument` for another kind, or if the
@@ -101,12 +102,15 @@ class event {
 
   /// Returns the parameters of connect_request, connect_response and established, in connected port
   /// spaces; `nullopt` for other events.
-  [[nodiscard]] std::optional<connection_parameters> connection() const noexcept;
+  [[nodiscard]] std::optional<connection_parameters> connection() const noexcept
+      VERBENA_LIFETIMEBOUND;
   /// Returns the address of established, in datagram port spaces, and of multicast_join; `nullopt`
   /// for other events.
   [[nodiscard]] std::optional<datagram_parameters> datagram() const noexcept;
   /// Returns the private data of the peer, padded with zeros; valid as long as the event.
-  [[nodiscard]] std::span<const std::byte> private_data() const noexcept { return private_data_; }
+  [[nodiscard]] std::span<const std::byte> private_data() const noexcept VERBENA_LIFETIMEBOUND {
+    return private_data_;
+  }
   /// Returns the rejection; `nullopt` for kinds other than `rejected`.
   [[nodiscard]] std::optional<rejection> rejected() const;
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/local_slice.hpp"
 #include "verbena/verbs/memory_region.hpp"
@@ -41,18 +42,26 @@ class [[nodiscard]] local_buffer {
   ~local_buffer() = default;
 
   /// Returns the memory.
-  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::span<std::byte> bytes() const& noexcept VERBENA_LIFETIMEBOUND {
+    return bytes_;
+  }
+  std::span<std::byte> bytes() const&& = delete;  // a temporary frees and deregisters its memory
   /// Returns the number of bytes.
   [[nodiscard]] std::size_t length() const noexcept { return bytes_.size(); }
   /// Returns the whole buffer as a slice.
-  [[nodiscard]] local_slice slice() const { return region_.slice(); }
+  [[nodiscard]] local_slice slice() const& { return region_.slice(); }
+  local_slice slice() const&& = delete;
   /// Returns the slice of `part_length` bytes at `offset`. Precondition: it is inside the buffer
   /// and not empty.
-  [[nodiscard]] local_slice slice(std::size_t offset, std::size_t part_length) const {
+  [[nodiscard]] local_slice slice(std::size_t offset, std::size_t part_length) const& {
     return region_.slice(offset, part_length);
   }
+  local_slice slice(std::size_t offset, std::size_t part_length) const&& = delete;
   /// Returns the memory region, for calls that this class does not offer.
-  [[nodiscard]] const memory_region& region() const noexcept { return region_; }
+  [[nodiscard]] const memory_region& region() const& noexcept VERBENA_LIFETIMEBOUND {
+    return region_;
+  }
+  const memory_region& region() const&& = delete;
 
   /// Deregisters the memory; frees memory of the library and returns other memory. Errors: the
   /// errno of ibv_dereg_mr(3), for example while memory windows are bound; the buffer is then

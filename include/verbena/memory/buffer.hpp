@@ -123,7 +123,7 @@ class [[nodiscard]] buffer {
     VERBENA_CHECK(home_ != nullptr, detail::empty_buffer);
     return {address(), capacity_, local_key()};
   }
-  local_slice slice() && = delete;  // a temporary returns its memory to the pool
+  local_slice slice() const&& = delete;  // a temporary returns its memory to the pool
   /// Returns the slice [offset, offset + length). Precondition: the slice is inside the buffer and
   /// not empty.
   [[nodiscard]] local_slice slice(std::size_t offset, std::size_t length) const& {
@@ -132,27 +132,32 @@ class [[nodiscard]] buffer {
                    "a slice exceeds its buffer");
     return {address() + offset, length, local_key()};
   }
+  local_slice slice(std::size_t offset, std::size_t length) const&& = delete;
   /// Returns the slice [offset, offset + length), or an error.
   ///
   /// Errors: `invalid_argument` if the part is empty or exceeds the buffer. An empty buffer has 0
   /// bytes.
-  [[nodiscard]] result<local_slice> try_slice(std::size_t offset, std::size_t length) const {
+  [[nodiscard]] result<local_slice> try_slice(std::size_t offset, std::size_t length) const& {
     return tried({offset, length});
   }
+  result<local_slice> try_slice(std::size_t offset, std::size_t length) const&& = delete;
   /// Returns `count` elements of type T from element `index`, or an error. Errors: see try_slice().
   template <class T>
     requires std::is_trivially_copyable_v<T>
-  [[nodiscard]] result<local_slice> try_element(std::size_t index, std::size_t count = 1) const {
+  [[nodiscard]] result<local_slice> try_element(std::size_t index, std::size_t count = 1) const& {
     return tried(detail::range_of_elements(index, count, sizeof(T)));
   }
+  template <class T>
+  result<local_slice> try_element(std::size_t index, std::size_t count = 1) const&& = delete;
   /// Returns address, length and rkey, for RDMA and atomic operations of a peer within access().
   ///
   /// The remote key is that of the whole pool: a peer that has the key can access every buffer of
   /// the pool. Precondition: not empty().
-  [[nodiscard]] remote_region remote() const {
+  [[nodiscard]] remote_region remote() const& {
     VERBENA_ASSERT(home_ != nullptr, detail::empty_buffer);
     return remote_region({.address = address(), .length = capacity_, .key = remote_key()});
   }
+  remote_region remote() const&& = delete;
 
   /// Returns the local key.
   [[nodiscard]] verbena::local_key local_key() const noexcept {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/memory/memory_owner.hpp"
 #include "verbena/verbs/access.hpp"
@@ -44,7 +45,8 @@ struct registered_arena_statistics {
 /// Memory of an arena, whose parts are registered on demand. Move-only.
 ///
 /// The destructor removes its registrations from the cache and frees the memory. If a
-/// cached_registration still exists, or if deregistration fails, the memory is not freed.
+/// cached_registration still exists, the memory is freed with the last one. If deregistration
+/// fails, the memory is leaked.
 /// Threads: one thread at a time; registered parts are shared with the device and perhaps with
 /// peers.
 class [[nodiscard]] cached_memory {
@@ -57,7 +59,10 @@ class [[nodiscard]] cached_memory {
 
   /// Returns the memory; an empty span if moved from. Allocated memory is zeroed and aligned to
   /// 4 KiB.
-  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::span<std::byte> bytes() const& noexcept VERBENA_LIFETIMEBOUND {
+    return bytes_;
+  }
+  std::span<std::byte> bytes() const&& = delete;  // a temporary frees its memory
 
  private:
   friend class registered_arena;
@@ -76,16 +81,19 @@ class [[nodiscard]] cached_memory {
 class [[nodiscard]] cached_registration {
  public:
   /// Returns the registered part, for work requests.
-  [[nodiscard]] local_slice slice() const { return slice(0, length_); }
+  [[nodiscard]] local_slice slice() const& { return slice(0, length_); }
+  local_slice slice() const&& = delete;  // without a copy, the cache may deregister the part
   /// Returns the slice [offset, offset + length) of the part. Precondition: the slice is inside the
   /// part and not empty.
-  [[nodiscard]] local_slice slice(std::size_t offset, std::size_t length) const {
+  [[nodiscard]] local_slice slice(std::size_t offset, std::size_t length) const& {
     VERBENA_ASSERT(offset <= length_ && length <= length_ - offset,
                    "a slice exceeds its cached registration");
     return region_->slice(offset_ + offset, length);
   }
+  local_slice slice(std::size_t offset, std::size_t length) const&& = delete;
   /// Returns address, length and rkey, for RDMA and atomic operations of a peer within access().
-  [[nodiscard]] remote_region remote() const { return region_->remote().slice(offset_, length_); }
+  [[nodiscard]] remote_region remote() const& { return region_->remote().slice(offset_, length_); }
+  remote_region remote() const&& = delete;
   /// Returns the number of bytes of the part.
   [[nodiscard]] std::size_t length() const noexcept { return length_; }
   /// Returns the access flags of the registration.

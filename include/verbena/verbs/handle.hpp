@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/attributes.hpp"
 #include "verbena/verbs/close_result.hpp"
 #include "verbena/verbs/detail/native_state.hpp"
 
@@ -40,7 +41,7 @@ class handle {
   /// Returns the provider of the object. Only its functions accept native().
   [[nodiscard]] const verbena::provider& provider() const { return state().provider(); }
   /// Returns the name of the object in messages: `protection domain of soft0`.
-  [[nodiscard]] const std::string& name() const { return state().name(); }
+  [[nodiscard]] const std::string& name() const VERBENA_LIFETIMEBOUND { return state().name(); }
 
  protected:
   explicit handle(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}

@@ -113,61 +113,73 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
     VERBENA_CHECK(view_.length != 0, detail::memory_region_state::traits::moved_from);
     return {view_.base, view_.length, view_.lkey};
   }
-  local_slice slice() && = delete;  // a temporary deregisters its memory
+  local_slice slice() const&& = delete;  // a temporary deregisters its memory
   /// Returns the part of `part_length` bytes at `offset`.
   /// Precondition: the part is inside the region and not empty; try_slice() checks it.
   [[nodiscard]] local_slice slice(std::size_t offset, std::size_t part_length) const& {
     return checked({offset, part_length});
   }
-  local_slice slice(std::size_t offset, std::size_t part_length) && = delete;
+  local_slice slice(std::size_t offset, std::size_t part_length) const&& = delete;
   /// Returns the slice of `part`. Precondition: `part` is inside the registered memory and not
   /// empty; the memory is not a dma-buf.
   [[nodiscard]] local_slice slice(std::span<const std::byte> part) const& {
     return checked(range_of(part.data(), part.data() + part.size()));
   }
+  local_slice slice(std::span<const std::byte> part) const&& = delete;
   /// Returns the slice of the memory [first, last). Precondition: that of slice(part).
   template <class T>
   [[nodiscard]] local_slice slice(const T* first, const T* last) const& {
     return checked(range_of(first, last));
   }
+  template <class T>
+  local_slice slice(const T* first, const T* last) const&& = delete;
   /// Returns `count` elements of type T from element `index`, counted from the first byte.
   /// Precondition: the elements are inside the region, and `count` is not 0.
   template <class T>
     requires std::is_trivially_copyable_v<T>
-  [[nodiscard]] local_slice element(std::size_t index, std::size_t count = 1) const {
+  [[nodiscard]] local_slice element(std::size_t index, std::size_t count = 1) const& {
     return checked(detail::range_of_elements(index, count, sizeof(T)));
   }
+  template <class T>
+  local_slice element(std::size_t index, std::size_t count = 1) const&& = delete;
 
   /// Returns the part of `part_length` bytes at `offset`, or an error.
   ///
   /// Errors: `invalid_argument` if the part is empty, longer than local_slice::max_length, or
   /// exceeds the region.
-  [[nodiscard]] result<local_slice> try_slice(std::size_t offset, std::size_t part_length) const {
+  [[nodiscard]] result<local_slice> try_slice(std::size_t offset, std::size_t part_length) const& {
     return tried({offset, part_length});
   }
+  result<local_slice> try_slice(std::size_t offset, std::size_t part_length) const&& = delete;
   /// Returns the slice of `part`, or an error. Errors: those of try_slice(offset, part_length).
-  [[nodiscard]] result<local_slice> try_slice(std::span<const std::byte> part) const {
+  [[nodiscard]] result<local_slice> try_slice(std::span<const std::byte> part) const& {
     return tried(range_of(part.data(), part.data() + part.size()));
   }
+  result<local_slice> try_slice(std::span<const std::byte> part) const&& = delete;
   /// Returns the slice of the memory [first, last), or an error. Errors: those of
   /// try_slice(offset, part_length).
   template <class T>
-  [[nodiscard]] result<local_slice> try_slice(const T* first, const T* last) const {
+  [[nodiscard]] result<local_slice> try_slice(const T* first, const T* last) const& {
     return tried(range_of(first, last));
   }
+  template <class T>
+  result<local_slice> try_slice(const T* first, const T* last) const&& = delete;
   /// Returns `count` elements of type T from element `index`, or an error. Errors: those of
   /// try_slice(offset, part_length).
   template <class T>
     requires std::is_trivially_copyable_v<T>
-  [[nodiscard]] result<local_slice> try_element(std::size_t index, std::size_t count = 1) const {
+  [[nodiscard]] result<local_slice> try_element(std::size_t index, std::size_t count = 1) const& {
     return tried(detail::range_of_elements(index, count, sizeof(T)));
   }
+  template <class T>
+  result<local_slice> try_element(std::size_t index, std::size_t count = 1) const&& = delete;
 
   /// Returns address, length and rkey, for RDMA and atomic operations of a peer within access().
-  [[nodiscard]] remote_region remote() const {
+  [[nodiscard]] remote_region remote() const& {
     VERBENA_CHECK(view_.length != 0, detail::memory_region_state::traits::moved_from);
     return remote_region({.address = view_.base, .length = view_.length, .key = view_.rkey});
   }
+  remote_region remote() const&& = delete;
 
   /// Returns the protection domain of the region.
   [[nodiscard]] protection_domain domain() const;

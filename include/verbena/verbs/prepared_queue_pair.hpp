@@ -14,6 +14,7 @@
 // rts_attributes() to modify().
 #pragma once
 
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/completion_queue.hpp"
 #include "verbena/verbs/detail/queue_pair_request.hpp"
@@ -39,7 +40,10 @@ template <connected_transport Transport>
 class [[nodiscard]] prepared_queue_pair<Transport> : public prepared_queue_pair_base {
  public:
   /// Returns the options that the queue pair was created with.
-  [[nodiscard]] const queue_pair_options<Transport>& options() const noexcept { return options_; }
+  [[nodiscard]] const queue_pair_options<Transport>& options() const noexcept
+      VERBENA_LIFETIMEBOUND {
+    return options_;
+  }
 
   /// Connects the queue pair to `remote`: RESET, INIT, RTR, RTS. May block in the kernel while the
   /// address of the peer is resolved.
@@ -94,7 +98,10 @@ template <datagram_transport Transport>
 class [[nodiscard]] prepared_queue_pair<Transport> : public prepared_queue_pair_base {
  public:
   /// Returns the options that the queue pair was created with.
-  [[nodiscard]] const queue_pair_options<Transport>& options() const noexcept { return options_; }
+  [[nodiscard]] const queue_pair_options<Transport>& options() const noexcept
+      VERBENA_LIFETIMEBOUND {
+    return options_;
+  }
 
   /// Brings the queue pair to RTS: RESET, INIT, RTR, RTS. The queue pair drops datagrams with a
   /// Q_Key other than `key`.

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/address_vector.hpp"
@@ -55,7 +56,9 @@ struct prepared_parts {
 class prepared_queue_pair_base : public queue_pair_base {
  public:
   /// Returns the endpoint, which the peer needs to connect.
-  [[nodiscard]] const verbena::endpoint& endpoint() const noexcept { return local_.endpoint; }
+  [[nodiscard]] const verbena::endpoint& endpoint() const noexcept VERBENA_LIFETIMEBOUND {
+    return local_.endpoint;
+  }
   /// Returns the address of `remote`, with the options of the route and the local GID of
   /// endpoint().
   ///

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/attributes.hpp"
 #include "verbena/verbs/local_slice.hpp"
 #include "verbena/verbs/remote_region.hpp"
 
@@ -45,7 +46,7 @@ class inline_data {
  public:
   /// Makes inline data of `bytes`, which must stay valid until the request is posted.
   /// Precondition: less than 4 GiB.
-  explicit inline_data(std::span<const std::byte> bytes) noexcept
+  explicit inline_data(std::span<const std::byte> bytes VERBENA_LIFETIMEBOUND) noexcept
       // The C API lacks const here; providers only read.
       : buffer_{const_cast<std::byte*>(bytes.data()), bytes.size()} {
     VERBENA_CHECK(bytes.size() <= std::numeric_limits<std::uint32_t>::max(),

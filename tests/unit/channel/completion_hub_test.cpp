@@ -312,7 +312,10 @@ TEST_F(tagged_operations, destroyed_channel_ends_them_as_lost) {
 }
 
 TEST_F(tagged_operations, failure_is_described_by_the_channel) {
-  const auto gone = [&] { return pd_.allocate(4096, all_access).value().remote().slice(0, 64); }();
+  const auto gone = [&] {
+    const auto region = pd_.allocate(4096, all_access).value();
+    return region.remote().slice(0, 64);
+  }();
   EXPECT_EQ(a_->start_write(1, from(0), gone), std::nullopt);
   const auto ended = next(1);
   ASSERT_EQ(ended.size(), 1U);

@@ -137,7 +137,8 @@ TEST_F(registered_arenas, least_recently_used_registration_is_evicted) {
   const registered_arena cache(pd, {.max_entries = 3, .max_bytes = 1000});
   const auto memory = cache.allocate(5000).value();
   const auto use = [&](std::size_t offset, std::size_t length) {
-    return cache.registered(memory, offset, length, local).value().slice().key();
+    const auto part = cache.registered(memory, offset, length, local).value();
+    return part.slice().key();
   };
   const auto hit = [&](std::size_t offset, std::size_t length) {
     const auto before = cache.statistics().hits;

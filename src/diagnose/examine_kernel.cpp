@@ -44,7 +44,7 @@ finding about_class(const host_facts& host) {
   finding found{.topic = "devices", .looked_at = "/sys/class/infiniband"};
   if (host.devices.empty()) {
     found.level = severity::note;
-    found.meaning = host.has_class
+    found.meaning = host.has_infiniband_class
                         ? "the RDMA modules of the kernel are loaded, but there is no RDMA device"
                         : "the kernel module ib_core is not loaded, or this container does not "
                           "expose it";

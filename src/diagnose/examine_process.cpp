@@ -61,16 +61,16 @@ finding about_files(const host_facts& host) {
 
 finding about_container(const host_facts& host) {
   finding found{.topic = "container", .looked_at = "/.dockerenv, /proc/self/uid_map, seccomp"};
-  if (host.container.empty() && !host.own_users && !host.filtered_calls) {
+  if (host.container.empty() && !host.in_user_namespace && !host.has_seccomp_filter) {
     found.meaning = "no container, no seccomp filter";
     return found;
   }
   found.level = severity::note;
   found.meaning =
       host.container.empty() ? "not in a known container" : "in a container: " + host.container;
-  if (host.own_users)
+  if (host.in_user_namespace)
     found.meaning += "; in a user namespace, where CAP_IPC_LOCK does not lift limits";
-  if (host.filtered_calls) found.meaning += "; a seccomp filter may block system calls";
+  if (host.has_seccomp_filter) found.meaning += "; a seccomp filter may block system calls";
   found.meaning +=
       ". Kernel devices need /dev/infiniband in the container and a sufficient "
       "limit of locked memory; soft0 needs neither";

@@ -82,7 +82,7 @@ finding about_copies(const host_facts& host, const devices_facts& devices) {
     found.meaning = "processes cannot copy memory from each other (" +
                     detail::system_error_text(devices.remote_copy_error) +
                     "): a seccomp filter blocks it" + slower;
-  } else if (host.trace_scope > 0) {
+  } else if (host.ptrace_scope > 0) {
     found.level = severity::note;
     found.meaning =
         "Yama permits processes to copy memory only from their children" + std::string(slower);

@@ -63,7 +63,7 @@ void look_at_node(const host_facts& host, kernel_device& of) {
 
 void gather_devices(host_facts& out) {
   const auto classes = below(out.root, "sys/class/infiniband");
-  out.has_class = is_there(classes);
+  out.has_infiniband_class = is_there(classes);
   for (const auto& name : names_in(classes)) {
     kernel_device found{.name = name};
     std::error_code failed;

@@ -100,11 +100,11 @@ void gather_process(host_facts& out, const fact_sources& from) {
   const std::string map = read_line(below(out.root, "proc/self/uid_map"));
   const auto mapped = words_of(map);
   // The initial user namespace maps every user to itself.
-  out.own_users =
+  out.in_user_namespace =
       mapped.size() == 3 && !(mapped[0] == "0" && mapped[1] == "0" && mapped[2] == "4294967295");
-  out.may_lock_memory = !out.own_users && (capabilities >> cap_ipc_lock & 1U) != 0;
-  out.filtered_calls = value_of(status, "Seccomp:") == "2";
-  out.trace_scope = static_cast<int>(
+  out.may_lock_memory = !out.in_user_namespace && (capabilities >> cap_ipc_lock & 1U) != 0;
+  out.has_seccomp_filter = value_of(status, "Seccomp:") == "2";
+  out.ptrace_scope = static_cast<int>(
       number_of(read_line(below(out.root, "proc/sys/kernel/yama/ptrace_scope"))).value_or(0));
   out.container = container_of(from);
   for (const char* const name : {"RDMAV_FORK_SAFE", "IBV_FORK_SAFE"})

@@ -71,7 +71,7 @@ struct wire_settings {
 struct host_facts {
   std::string root;                       ///< folder that was read instead of /
   std::string kernel_release;             ///< `6.1.0-37-amd64`; empty if unknown
-  bool has_class = false;                 ///< /sys/class/infiniband exists
+  bool has_infiniband_class = false;      ///< /sys/class/infiniband exists
   bool has_connection_manager = false;    ///< /dev/infiniband/rdma_cm exists
   std::vector<std::string> loaded;        ///< loaded modules
   std::vector<std::string> available;     ///< rdma_rxe and siw, if they can be loaded
@@ -83,11 +83,11 @@ struct host_facts {
   std::optional<limit> locked_memory;     ///< nullopt if unknown
   std::optional<limit> open_files;        ///< nullopt if unknown
   bool may_lock_memory = false;           ///< CAP_IPC_LOCK in the initial user namespace
-  bool own_users = false;                 ///< in a user namespace
-  bool filtered_calls = false;            ///< under a seccomp filter
+  bool in_user_namespace = false;         ///< in a user namespace
+  bool has_seccomp_filter = false;        ///< under a seccomp filter
   std::string container;                  ///< kind of container; empty if none
   std::vector<group_limit> group_limits;  ///< rdma control groups of this process
-  int trace_scope = 0;                    ///< Yama ptrace_scope; 0 without Yama
+  int ptrace_scope = 0;                   ///< Yama ptrace_scope; 0 without Yama
   bool has_rdma_tool = false;             ///< rdma(8)
   std::string fork_variable;              ///< `RDMAV_FORK_SAFE=1`; empty if not set
   wire_settings wire = {};                ///< soft0 and other hosts

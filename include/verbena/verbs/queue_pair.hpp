@@ -79,6 +79,7 @@ class queue_pair : public queue_pair_base,
   }
 
   /// Posts a receive for one message. The message fills the slices in order.
+  /// UD: the message begins at byte 40; the first 40 bytes are reserved for the GRH.
   ///
   /// Preconditions: the queue pair is not in the RESET state (some providers return EINVAL, others
   /// do not detect it), and has no SRQ (checked builds stop the program). Errors: ENOMEM if the

@@ -19,13 +19,15 @@ namespace verbena::inline VERBENA_ABI {
 
 /// The state of a queue pair. Source: enum ibv_qp_state, ibv_modify_qp(3).
 enum class queue_pair_state : std::uint32_t {
-  reset = IBV_QPS_RESET,             ///< new; posting fails
-  init = IBV_QPS_INIT,               ///< receives can be posted; nothing is received yet
-  ready_to_receive = IBV_QPS_RTR,    ///< receives, and processes requests of the peer
-  ready_to_send = IBV_QPS_RTS,       ///< sends and receives
-  send_queue_drained = IBV_QPS_SQD,  ///< completes sends that have begun; does not begin others
-  send_queue_error = IBV_QPS_SQE,    ///< UC and UD: a send failed; receiving continues
-  error = IBV_QPS_ERR,               ///< flushes all requests
+  reset = IBV_QPS_RESET,           ///< new; posting fails
+  init = IBV_QPS_INIT,             ///< receives can be posted; nothing is received yet
+  ready_to_receive = IBV_QPS_RTR,  ///< receives, and processes requests of the peer
+  ready_to_send = IBV_QPS_RTS,     ///< sends and receives
+  /// Finishes sends that have begun; async_event_kind::send_queue_drained reports the end. Does not
+  /// begin other sends.
+  send_queue_drain = IBV_QPS_SQD,
+  send_queue_error = IBV_QPS_SQE,  ///< UC and UD: a send failed; receiving continues
+  error = IBV_QPS_ERR,             ///< flushes all requests
 };
 
 /// An attribute of a queue pair. Values as in `ibv_qp_attr_mask`. Source: ibv_modify_qp(3).

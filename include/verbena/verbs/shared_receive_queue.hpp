@@ -57,6 +57,7 @@ class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
                                                   ownership owner);
 
   /// Posts a receive for one message: ibv_post_srq_recv(3). The message fills the slices in order.
+  /// UD: the message begins at byte 40; the first 40 bytes are reserved for the GRH.
   ///
   /// Errors: ENOMEM if the queue is full; EINVAL if the request has too many slices. Does not block
   /// or allocate.

@@ -165,7 +165,7 @@ TEST(examine, lost_test_message_is_a_problem_with_its_error) {
 
 TEST(examine, device_file_that_cannot_be_opened_is_a_problem) {
   host_facts host;
-  host.has_class = true;
+  host.has_infiniband_class = true;
   host.has_connection_manager = true;
   host.devices = {{.name = "mlx5_0", .node = "/dev/infiniband/uverbs0", .node_error = EACCES}};
   devices_facts devices = with(adapter("mlx5_0", ethernet_port(), {}));
@@ -262,8 +262,8 @@ TEST(examine, container_is_a_note_with_the_command) {
   host_facts host;
   expect_finding(examine_process(host), "container", severity::ok, "no container");
   host.container = "docker";
-  host.own_users = true;
-  host.filtered_calls = true;
+  host.in_user_namespace = true;
+  host.has_seccomp_filter = true;
   expect_finding(examine_process(host), "container", severity::note, "a seccomp filter");
   expect_command(examine_process(host), "container", "--ulimit memlock=-1");
 }
@@ -277,7 +277,7 @@ TEST(examine, software_device_reports_what_is_missing) {
   expect_finding(examine_software({}, devices), "soft0-copy", severity::note, "seccomp");
   devices.remote_copy_error = 0;
   host_facts host;
-  host.trace_scope = 1;
+  host.ptrace_scope = 1;
   expect_command(examine_software(host, devices), "soft0-copy", "ptrace_scope=0");
   devices.soft.failure =
       error::unavailable(EPROTO, "verbena_soft_entry", "libverbena-soft.so.0", "another version");

@@ -25,7 +25,7 @@ constexpr const char* limits =
 
 TEST(host_facts, empty_tree_yields_defaults) {
   const auto facts = host_tree().facts();
-  EXPECT_FALSE(facts.has_class);
+  EXPECT_FALSE(facts.has_infiniband_class);
   EXPECT_TRUE(facts.devices.empty() && facts.interfaces.empty() && facts.adapters.empty());
   EXPECT_FALSE(facts.locked_memory);
   EXPECT_EQ(facts.container, "");
@@ -45,11 +45,11 @@ TEST(host_facts, cap_ipc_lock_counts_only_in_the_initial_namespace) {
   tree.file("proc/self/status", "Name:\tx\nCapEff:\t0000000000004000\nSeccomp:\t2\n");
   tree.file("proc/self/uid_map", "         0          0 4294967295\n");
   EXPECT_TRUE(tree.facts().may_lock_memory);
-  EXPECT_TRUE(tree.facts().filtered_calls);
-  EXPECT_FALSE(tree.facts().own_users);
+  EXPECT_TRUE(tree.facts().has_seccomp_filter);
+  EXPECT_FALSE(tree.facts().in_user_namespace);
   tree.file("proc/self/uid_map", "         0       1000          1\n");
   EXPECT_FALSE(tree.facts().may_lock_memory);
-  EXPECT_TRUE(tree.facts().own_users);
+  EXPECT_TRUE(tree.facts().in_user_namespace);
 }
 
 TEST(host_facts, devices_have_their_file_or_its_errno) {

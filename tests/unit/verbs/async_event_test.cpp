@@ -402,7 +402,7 @@ TEST(soft_events, drained_send_queue_in_sqd_raises_event) {
   auto& queue = link.a().queue;
   queue
       .modify(queue_pair_attributes()
-                  .set_state(queue_pair_state::send_queue_drained)
+                  .set_state(queue_pair_state::send_queue_drain)
                   .set_drained_notification(true))
       .value();
   EXPECT_EQ(events_of(link.context(), queue, kind::send_queue_drained),
@@ -486,7 +486,7 @@ TEST(soft_events, objects_with_pending_events_can_be_closed) {
     auto queue = std::move(prepared).handshake(self).value();
     queue
         .modify(queue_pair_attributes()
-                    .set_state(queue_pair_state::send_queue_drained)
+                    .set_state(queue_pair_state::send_queue_drain)
                     .set_drained_notification(true))
         .value();
     pollfd readable{.fd = device.async_fd(), .events = POLLIN, .revents = 0};
@@ -510,7 +510,7 @@ TEST(soft_events, each_event_reaches_one_waiting_thread) {
   for (auto* side : {&link.a(), &link.b()})
     side->queue
         .modify(queue_pair_attributes()
-                    .set_state(queue_pair_state::send_queue_drained)
+                    .set_state(queue_pair_state::send_queue_drain)
                     .set_drained_notification(true))
         .value();
   const auto limit = deadline::after(20s);

@@ -87,7 +87,7 @@ TEST(event_loop, asynchronous_event_wakes_epoll) {
     link.a()
         .queue
         .modify(queue_pair_attributes()
-                    .set_state(queue_pair_state::send_queue_drained)
+                    .set_state(queue_pair_state::send_queue_drain)
                     .set_drained_notification(true))
         .value();
     loop.restart();

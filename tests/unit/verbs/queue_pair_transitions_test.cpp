@@ -68,7 +68,7 @@ TEST(queue_pair_transitions, a_transition_that_does_not_exist_is_named) {
 // parity: ibverbs-tests-14, ibverbs-220
 TEST(queue_pair_transitions, reset_and_error_need_only_the_state) {
   const std::array from = {state::init, state::ready_to_receive, state::ready_to_send,
-                           state::send_queue_drained, state::error};
+                           state::send_queue_drain, state::error};
   for (const auto each : from) {
     EXPECT_EQ(explain_transition({IBV_QPT_RC, each, state::reset}, attribute::state), "");
     EXPECT_EQ(explain_transition({IBV_QPT_RC, each, state::error}, attribute::state), "");

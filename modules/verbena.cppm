@@ -249,6 +249,7 @@ using verbena::device_clock_time;
 using verbena::device_ticks;
 using verbena::devices;
 using verbena::dmabuf;
+using verbena::element_index;
 using verbena::enable_flags;
 using verbena::endpoint;
 using verbena::enum_from_bits;
@@ -256,6 +257,7 @@ using verbena::error;
 using verbena::error_kind;
 using verbena::exception;
 using verbena::exported_memory;
+using verbena::exported_word;
 using verbena::extended_batch;
 using verbena::extended_completion_queue;
 using verbena::extended_completion_queue_options;
@@ -457,7 +459,6 @@ using verbena::unbind_thread_from_numa_node;
 using verbena::unique_fd;
 using verbena::violation_handler;
 using verbena::wait_for_fd;
-using verbena::window_word;
 using verbena::writing_transport;
 }  // namespace verbena
 

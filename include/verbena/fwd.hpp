@@ -211,6 +211,7 @@ using gid_index = strong_id<struct gid_index_tag, std::uint8_t>;
 using lid = strong_id<struct lid_tag, std::uint16_t>;
 using queue_pair_number = id24<struct queue_pair_number_tag>;
 using packet_sequence_number = id24<struct packet_sequence_number_tag>;
+using element_index = strong_id<struct element_index_tag, std::size_t>;
 using partition_key = strong_id<struct partition_key_tag, std::uint16_t>;
 using device_ticks = strong_id<struct device_ticks_tag, std::int64_t>;
 

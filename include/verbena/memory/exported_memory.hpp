@@ -12,6 +12,7 @@
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/detail/sole_owner.hpp"
+#include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/memory/remote_view.hpp"
 #include "verbena/verbs/access.hpp"
@@ -22,8 +23,12 @@ namespace verbena::inline VERBENA_ABI {
 
 /// A type that is read and written atomically: an integer or enumeration of 4 or 8 bytes.
 template <class Word>
-concept window_word =
+concept exported_word =
     (std::integral<Word> || std::is_enum_v<Word>) && (sizeof(Word) == 4 || sizeof(Word) == 8);
+
+/// The index of an element of exported_memory, counted from 0. The type prevents that a call
+/// confuses the index with the value.
+using element_index = strong_id<struct element_index_tag, std::size_t>;
 
 namespace detail {
 
@@ -129,11 +134,11 @@ class [[nodiscard]] exported_memory {
   [[nodiscard]] std::size_t count() const noexcept { return base_.count(); }
 
   /// Writes one element. Does not block or allocate. Precondition: index < count().
-  void copy_in(const T& value, std::size_t index = 0) {
+  void copy_in(const T& value, element_index index = {}) {
     detail::copy_into_window(at(index), reinterpret_cast<const std::byte*>(&value), sizeof(T));
   }
   /// Reads one element. Does not block or allocate. Precondition: index < count().
-  [[nodiscard]] T copy_out(std::size_t index = 0) const {
+  [[nodiscard]] T copy_out(element_index index = {}) const {
     T value;
     detail::copy_from_window(reinterpret_cast<std::byte*>(&value), at(index), sizeof(T));
     return value;
@@ -143,14 +148,14 @@ class [[nodiscard]] exported_memory {
   template <class Field, class Class>
     requires detail::field_of<Field Class::*, T>
   void copy_in(Field Class::* field, const std::type_identity_t<Field>& value,
-               std::size_t index = 0) {
+               element_index index = {}) {
     detail::copy_into_window(at(index) + detail::offset_of<T>(field),
                              reinterpret_cast<const std::byte*>(&value), sizeof(Field));
   }
   /// Reads a field of one element. Precondition: index < count().
   template <class Field, class Class>
     requires(detail::field_of<Field Class::*, T> && !std::is_array_v<Field>)
-  [[nodiscard]] Field copy_out(Field Class::* field, std::size_t index = 0) const {
+  [[nodiscard]] Field copy_out(Field Class::* field, element_index index = {}) const {
     Field value;
     detail::copy_from_window(reinterpret_cast<std::byte*>(&value),
                              at(index) + detail::offset_of<T>(field), sizeof(Field));
@@ -159,28 +164,28 @@ class [[nodiscard]] exported_memory {
 
   /// Reads a word atomically with acquire order: data that the device wrote before the word is then
   /// visible. Preconditions: index < count(); the word is aligned to its size.
-  template <window_word Word, class Class>
+  template <exported_word Word, class Class>
     requires detail::field_of<Word Class::*, T>
-  [[nodiscard]] Word load(Word Class::* field, std::size_t index = 0) const {
+  [[nodiscard]] Word load(Word Class::* field, element_index index = {}) const {
     return word_at<Word>(at(index) + detail::offset_of<T>(field)).load(std::memory_order_acquire);
   }
   /// Writes a word atomically with release order, after all earlier writes. Preconditions: those of
   /// load().
-  template <window_word Word, class Class>
+  template <exported_word Word, class Class>
     requires detail::field_of<Word Class::*, T>
-  void store(Word Class::* field, std::type_identity_t<Word> value, std::size_t index = 0) {
+  void store(Word Class::* field, std::type_identity_t<Word> value, element_index index = {}) {
     word_at<Word>(at(index) + detail::offset_of<T>(field)).store(value, std::memory_order_release);
   }
   /// Reads an element that is a word, atomically with acquire order. Precondition: index < count().
-  [[nodiscard]] T load(std::size_t index = 0) const
-    requires window_word<T>
+  [[nodiscard]] T load(element_index index = {}) const
+    requires exported_word<T>
   {
     return word_at<T>(at(index)).load(std::memory_order_acquire);
   }
   /// Writes an element that is a word, atomically with release order. Precondition: index <
   /// count().
-  void store(T value, std::size_t index = 0)
-    requires window_word<T>
+  void store(T value, element_index index = {})
+    requires exported_word<T>
   {
     word_at<T>(at(index)).store(value, std::memory_order_release);
   }
@@ -188,14 +193,14 @@ class [[nodiscard]] exported_memory {
   /// Writes one element, or returns an error. For an `index` that a peer sent.
   ///
   /// Errors: `invalid_argument` if index >= count().
-  [[nodiscard]] result<void> try_copy_in(const T& value, std::size_t index) {
-    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_copy_in"));
+  [[nodiscard]] result<void> try_copy_in(const T& value, element_index index) {
+    VERBENA_TRY_VOID(base_.check_index(index.value(), "exported_memory::try_copy_in"));
     copy_in(value, index);
     return {};
   }
   /// Reads one element, or returns an error. Errors: see try_copy_in().
-  [[nodiscard]] result<T> try_copy_out(std::size_t index) const {
-    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_copy_out"));
+  [[nodiscard]] result<T> try_copy_out(element_index index) const {
+    VERBENA_TRY_VOID(base_.check_index(index.value(), "exported_memory::try_copy_out"));
     return copy_out(index);
   }
   /// Writes a field of one element, or returns an error. Errors: see try_copy_in().
@@ -203,48 +208,48 @@ class [[nodiscard]] exported_memory {
     requires detail::field_of<Field Class::*, T>
   [[nodiscard]] result<void> try_copy_in(Field Class::* field,
                                          const std::type_identity_t<Field>& value,
-                                         std::size_t index) {
-    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_copy_in"));
+                                         element_index index) {
+    VERBENA_TRY_VOID(base_.check_index(index.value(), "exported_memory::try_copy_in"));
     copy_in(field, value, index);
     return {};
   }
   /// Reads a field of one element, or returns an error. Errors: see try_copy_in().
   template <class Field, class Class>
     requires(detail::field_of<Field Class::*, T> && !std::is_array_v<Field>)
-  [[nodiscard]] result<Field> try_copy_out(Field Class::* field, std::size_t index) const {
-    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_copy_out"));
+  [[nodiscard]] result<Field> try_copy_out(Field Class::* field, element_index index) const {
+    VERBENA_TRY_VOID(base_.check_index(index.value(), "exported_memory::try_copy_out"));
     return copy_out(field, index);
   }
   /// Reads a word like load(), or returns an error. Precondition: the word is aligned to its size.
   /// Errors: see try_copy_in().
-  template <window_word Word, class Class>
+  template <exported_word Word, class Class>
     requires detail::field_of<Word Class::*, T>
-  [[nodiscard]] result<Word> try_load(Word Class::* field, std::size_t index) const {
-    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_load"));
+  [[nodiscard]] result<Word> try_load(Word Class::* field, element_index index) const {
+    VERBENA_TRY_VOID(base_.check_index(index.value(), "exported_memory::try_load"));
     return load(field, index);
   }
   /// Writes a word like store(), or returns an error. Precondition: the word is aligned to its
   /// size. Errors: see try_copy_in().
-  template <window_word Word, class Class>
+  template <exported_word Word, class Class>
     requires detail::field_of<Word Class::*, T>
   [[nodiscard]] result<void> try_store(Word Class::* field, std::type_identity_t<Word> value,
-                                       std::size_t index) {
-    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_store"));
+                                       element_index index) {
+    VERBENA_TRY_VOID(base_.check_index(index.value(), "exported_memory::try_store"));
     store(field, value, index);
     return {};
   }
   /// Reads an element that is a word, or returns an error. Errors: see try_copy_in().
-  [[nodiscard]] result<T> try_load(std::size_t index) const
-    requires window_word<T>
+  [[nodiscard]] result<T> try_load(element_index index) const
+    requires exported_word<T>
   {
-    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_load"));
+    VERBENA_TRY_VOID(base_.check_index(index.value(), "exported_memory::try_load"));
     return load(index);
   }
   /// Writes an element that is a word, or returns an error. Errors: see try_copy_in().
-  [[nodiscard]] result<void> try_store(T value, std::size_t index)
-    requires window_word<T>
+  [[nodiscard]] result<void> try_store(T value, element_index index)
+    requires exported_word<T>
   {
-    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_store"));
+    VERBENA_TRY_VOID(base_.check_index(index.value(), "exported_memory::try_store"));
     store(value, index);
     return {};
   }
@@ -252,7 +257,9 @@ class [[nodiscard]] exported_memory {
  private:
   explicit exported_memory(detail::window_base base) noexcept : base_(std::move(base)) {}
 
-  [[nodiscard]] std::byte* at(std::size_t index) const { return base_.at(index, sizeof(T)); }
+  [[nodiscard]] std::byte* at(element_index index) const {
+    return base_.at(index.value(), sizeof(T));
+  }
   template <class Word>
   [[nodiscard]] static std::atomic_ref<Word> word_at(std::byte* address) {
     VERBENA_ASSERT(std::bit_cast<std::uintptr_t>(address) % sizeof(Word) == 0,

@@ -70,66 +70,68 @@ completion_status write_into(const protection_domain& pd, const remote_region& t
 TEST(exported_memory, copies_in_and_out) {
   auto window = make_window<slot>(3);
   EXPECT_EQ(window.count(), 3U);
-  EXPECT_EQ(window.copy_out(2).version, 0U);
+  EXPECT_EQ(window.copy_out(element_index(2)).version, 0U);
   slot one{.version = 5, .state = phase::full, .text = "12345678", .odd = numbers(3)};
-  window.copy_in(one, 1);
-  EXPECT_EQ(window.copy_out(0).version, 0U);
-  EXPECT_EQ(window.copy_out(1).odd, numbers(3));
-  EXPECT_STREQ(window.copy_out(1).text, "12345678");
-  EXPECT_EQ(window.copy_out(2).version, 0U);
+  window.copy_in(one, element_index(1));
+  EXPECT_EQ(window.copy_out(element_index(0)).version, 0U);
+  EXPECT_EQ(window.copy_out(element_index(1)).odd, numbers(3));
+  EXPECT_STREQ(window.copy_out(element_index(1)).text, "12345678");
+  EXPECT_EQ(window.copy_out(element_index(2)).version, 0U);
   // One of the fields begins and ends in the middle of a word.
-  window.copy_in(&slot::odd, numbers(100), 1);
-  EXPECT_EQ(window.copy_out(&slot::odd, 1), numbers(100));
-  EXPECT_STREQ(window.copy_out(1).text, "12345678");
-  EXPECT_EQ(window.copy_out(&slot::state, 1), phase::full);
-  window.copy_in(&slot::version, 9, 1);
-  EXPECT_EQ(window.load(&slot::version, 1), 9U);
-  window.store(&slot::state, phase::empty, 1);
-  EXPECT_EQ(window.copy_out(1).state, phase::empty);
-  EXPECT_EQ(window.copy_out(1).version, 9U);
+  window.copy_in(&slot::odd, numbers(100), element_index(1));
+  EXPECT_EQ(window.copy_out(&slot::odd, element_index(1)), numbers(100));
+  EXPECT_STREQ(window.copy_out(element_index(1)).text, "12345678");
+  EXPECT_EQ(window.copy_out(&slot::state, element_index(1)), phase::full);
+  window.copy_in(&slot::version, 9, element_index(1));
+  EXPECT_EQ(window.load(&slot::version, element_index(1)), 9U);
+  window.store(&slot::state, phase::empty, element_index(1));
+  EXPECT_EQ(window.copy_out(element_index(1)).state, phase::empty);
+  EXPECT_EQ(window.copy_out(element_index(1)).version, 9U);
 }
 
 TEST(exported_memory, words_are_loaded_and_stored) {
   auto window = make_window<std::int32_t>(2);
-  window.store(-5, 1);
-  EXPECT_EQ(window.load(1), -5);
+  window.store(-5, element_index(1));
+  EXPECT_EQ(window.load(element_index(1)), -5);
   EXPECT_EQ(window.load(), 0);
-  EXPECT_EQ(window.copy_out(1), -5);
+  EXPECT_EQ(window.copy_out(element_index(1)), -5);
 }
 
 TEST(exported_memory, try_functions_check_the_index) {
   auto window = make_window<slot>(3);
   const slot one{.version = 5, .state = phase::full, .text = "12345678", .odd = numbers(3)};
-  EXPECT_TRUE(window.try_copy_in(one, 2));
-  EXPECT_EQ(window.try_copy_out(2).value().odd, numbers(3));
-  EXPECT_TRUE(window.try_copy_in(&slot::odd, numbers(9), 2));
-  EXPECT_EQ(window.try_copy_out(&slot::odd, 2).value(), numbers(9));
-  EXPECT_TRUE(window.try_store(&slot::version, 6, 2));
-  EXPECT_EQ(window.try_load(&slot::version, 2).value(), 6U);
-  EXPECT_EQ(window.copy_out(1).version, 0U);
+  EXPECT_TRUE(window.try_copy_in(one, element_index(2)));
+  EXPECT_EQ(window.try_copy_out(element_index(2)).value().odd, numbers(3));
+  EXPECT_TRUE(window.try_copy_in(&slot::odd, numbers(9), element_index(2)));
+  EXPECT_EQ(window.try_copy_out(&slot::odd, element_index(2)).value(), numbers(9));
+  EXPECT_TRUE(window.try_store(&slot::version, 6, element_index(2)));
+  EXPECT_EQ(window.try_load(&slot::version, element_index(2)).value(), 6U);
+  EXPECT_EQ(window.copy_out(element_index(1)).version, 0U);
 
   // The last index multiplied by the size of an element exceeds 64 bits.
   for (const std::size_t index : {std::size_t{3}, std::numeric_limits<std::size_t>::max() / 2}) {
     const auto text = "element " + std::to_string(index) + " exceeds the exported memory of 3 elem";
-    expect_error(window.try_copy_in(one, index), text);
-    expect_error(window.try_copy_out(index), text);
-    expect_error(window.try_copy_in(&slot::odd, numbers(1), index), text);
-    expect_error(window.try_copy_out(&slot::odd, index), text);
-    expect_error(window.try_store(&slot::version, 7, index), text);
-    expect_error(window.try_load(&slot::version, index), text);
+    expect_error(window.try_copy_in(one, element_index(index)), text);
+    expect_error(window.try_copy_out(element_index(index)), text);
+    expect_error(window.try_copy_in(&slot::odd, numbers(1), element_index(index)), text);
+    expect_error(window.try_copy_out(&slot::odd, element_index(index)), text);
+    expect_error(window.try_store(&slot::version, 7, element_index(index)), text);
+    expect_error(window.try_load(&slot::version, element_index(index)), text);
   }
-  EXPECT_EQ(window.try_copy_out(3).error().kind(), error_kind::invalid_argument);
-  EXPECT_EQ(window.try_copy_out(3).error().call(), "exported_memory::try_copy_out");
-  EXPECT_EQ(window.load(&slot::version, 2), 6U);
+  EXPECT_EQ(window.try_copy_out(element_index(3)).error().kind(), error_kind::invalid_argument);
+  EXPECT_EQ(window.try_copy_out(element_index(3)).error().call(), "exported_memory::try_copy_out");
+  EXPECT_EQ(window.load(&slot::version, element_index(2)), 6U);
 
   auto words = make_window<std::int32_t>(2);
-  EXPECT_TRUE(words.try_store(-5, 1));
-  EXPECT_EQ(words.try_load(1).value(), -5);
-  expect_error(words.try_store(1, 2), "element 2 exceeds the exported memory of 2 elements");
-  expect_error(words.try_load(2), "element 2 exceeds the exported memory of 2 elements");
+  EXPECT_TRUE(words.try_store(-5, element_index(1)));
+  EXPECT_EQ(words.try_load(element_index(1)).value(), -5);
+  expect_error(words.try_store(1, element_index(2)),
+               "element 2 exceeds the exported memory of 2 elements");
+  expect_error(words.try_load(element_index(2)),
+               "element 2 exceeds the exported memory of 2 elements");
   const auto taken = std::move(words);
   // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): it has no elements
-  expect_error(words.try_load(0), "exceeds the exported memory of 0 elements");
+  expect_error(words.try_load(element_index(0)), "exceeds the exported memory of 0 elements");
 }
 
 TEST(exported_memory, peers_have_access_from_grant_to_revoke) {
@@ -240,15 +242,15 @@ TEST(exported_memory, failed_grant_leaves_no_registration) {
 TEST(exported_memory, violated_preconditions_stop_program) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   auto window = make_window<slot>(2);
-  EXPECT_DEATH(static_cast<void>(window.copy_out(2)), "not less than count");
-  EXPECT_DEATH(window.store(&slot::version, 1, 2), "not less than count");
+  EXPECT_DEATH(static_cast<void>(window.copy_out(element_index(2))), "not less than count");
+  EXPECT_DEATH(window.store(&slot::version, 1, element_index(2)), "not less than count");
   auto misaligned = make_window<packed>();
   EXPECT_DEATH(static_cast<void>(misaligned.load(&packed::misaligned)), "not aligned to its size");
   static_cast<void>(window.grant(read_write).value());
   EXPECT_DEATH(static_cast<void>(window.grant(read_write)), "call revoke.. first");
   const auto taken = std::move(window);
   // NOLINTBEGIN(bugprone-use-after-move,*.Move): the test is about a moved-from object
-  EXPECT_DEATH(static_cast<void>(window.copy_out(0)), "not less than count");
+  EXPECT_DEATH(static_cast<void>(window.copy_out(element_index(0))), "not less than count");
   EXPECT_DEATH(static_cast<void>(window.granted()), "a moved-from exported_memory was used");
   // NOLINTEND(bugprone-use-after-move,*.Move)
 }

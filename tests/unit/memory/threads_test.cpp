@@ -157,11 +157,12 @@ TEST(exported_memory_threads, word_synchronizes_the_other_bytes) {
       if (i == 0) {
         std::array<std::uint64_t, 7> text{};
         text.fill(round);
-        window.copy_in(&record::text, text, round);
-        window.store(&record::published, round, round);
+        window.copy_in(&record::text, text, element_index(round));
+        window.store(&record::published, round, element_index(round));
       }
-      while (window.load(&record::published, round) != round) std::this_thread::yield();
-      for (const auto word : window.copy_out(&record::text, round))
+      while (window.load(&record::published, element_index(round)) != round)
+        std::this_thread::yield();
+      for (const auto word : window.copy_out(&record::text, element_index(round)))
         if (word != round) ++wrong;
     }
   });

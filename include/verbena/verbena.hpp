@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Everything but coroutines (verbena/async.hpp) and what is for one vendor's adapters
-// (verbena/efa).
+// Verbs, channels, connection setup and the connection manager. Other headers: coroutines
+// (verbena/async.hpp), groups and rails (verbena/net.hpp), Asio (verbena/asio.hpp), SRD
+// (verbena/efa/srd.hpp).
 #pragma once
 
 #include "verbena/base/assert.hpp"

@@ -115,10 +115,10 @@ void add_capture(CLI::App& app, capture_options& capture) {
       ->check(CLI::Range(64U, 0xffff'ffffU).description(""))
       ->type_name("N");
   add_ways(app, capture.run);
-  app.add_option("PROGRAM", "The program and its arguments")->type_name("");
+  app.add_option("PROGRAM", "The program and its arguments, after --")->type_name("");
   app.footer(
       "Runs a verbs program as `verbena run` does, and writes its requests over soft0\n"
-      "and the answers to them as RoCE v2 packets, in the format pcapng of Wireshark.\n"
+      "and the responses to them as RoCE v2 packets, in the format pcapng of Wireshark.\n"
       "The requests of a peer are not captured. For both directions, run the peer with\n"
       "`verbena capture --append` and the same file. Arguments after -- belong to the\n"
       "program. SIGINT, SIGQUIT, SIGTERM and SIGHUP are passed on to the program; those\n"
@@ -159,21 +159,20 @@ void add_launch(CLI::App& app, launch_options& launch) {
       ->expected(1)
       ->take_all()
       ->type_name("NAME[=VALUE]");
-  app.add_option("PROGRAM", "The program and its arguments")->type_name("");
+  app.add_option("PROGRAM", "The program and its arguments, after --")->type_name("");
   app.footer(
       "Starts N processes of a program, which form a group: they have the ranks 0 to\n"
-      "N - 1. The store through which they meet is in this command. Sets RANK,\n"
-      "LOCAL_RANK, WORLD_SIZE, VERBENA_STORE and a random VERBENA_SECRET, which\n"
+      "N - 1. This command runs the store through which the processes meet. Sets\n"
+      "RANK, LOCAL_RANK, WORLD_SIZE, VERBENA_STORE and a random VERBENA_SECRET, which\n"
       "membership::from_environment() reads. Passes SIGINT and SIGTERM on to the\n"
       "processes. On this host they are in the process group of this command: Ctrl-C\n"
       "reaches them by the terminal, and is not passed on again. The words after --\n"
       "belong to the program.\n"
       "The lines of FILE are [USER@]HOST [slots=N] [max_slots=N] [user=USER]\n"
       "[port=PORT], as those of Open MPI; # begins a comment. A host without slots=\n"
-      "runs one process. The hosts need Verbena's tools, the program in the same folder, and a "
-      "key\n"
-      "that ssh accepts without a password. Each line of output then begins with the\n"
-      "rank, and the processes end when this command ends.\n"
+      "runs one process. The hosts need the program verbena, PROGRAM in the same\n"
+      "folder, and an SSH key that needs no password. Each line of output begins\n"
+      "with the rank, and the processes end when this command ends.\n"
       "Examples:\n"
       "  verbena launch -n 8 -- ./program\n"
       "  verbena launch --hosts hosts -- ./program\n"

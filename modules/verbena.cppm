@@ -477,6 +477,7 @@ using verbena::async::operation;
 using verbena::async::scope;
 using verbena::async::task;
 using verbena::async::when_all;
+using verbena::async::with_scope;
 }  // namespace verbena::async
 
 export namespace verbena::async::execution {

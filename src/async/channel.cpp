@@ -38,6 +38,12 @@ channel_state::~channel_state() {
   on_.remove_user();
 }
 
+verbena::channel channel_state::take() {
+  VERBENA_ASSERT(core().in_flight() == 0,
+                 "release() of a channel with operations in flight: await them first");
+  return *std::move(of_);
+}
+
 void channel_state::wait_for_room(channel_operation& which) noexcept {
   waiting_[which.receives_].push_back(which);
   ready_[which.receives_] = nullptr;
@@ -197,9 +203,7 @@ void channel::close() noexcept {
 void channel::abort() { state().abort(failure_cause::program); }
 
 verbena::channel channel::release() && {
-  VERBENA_ASSERT(state().core().in_flight() == 0,
-                 "release() of a channel with operations in flight: await them first");
-  verbena::channel of = *std::move(state().of());
+  verbena::channel of = state().take();
   close();
   return of;
 }

@@ -32,6 +32,14 @@ void message_channel_state::close() noexcept {
   of_.reset();
 }
 
+verbena::message_channel message_channel_state::take() {
+  VERBENA_ASSERT(of_.has_value(), "release() of a message channel that was taken before");
+  core().wake_all();
+  verbena::message_channel out = *std::move(of_);
+  of_.reset();
+  return out;
+}
+
 bool message_operation::start(ended_function when_ended) noexcept {
   const bool is_first = !state_->of() || event_ == index_of(message_event::delivery) ||
                         state_->suspended(event_) == 0;
@@ -41,16 +49,38 @@ bool message_operation::start(ended_function when_ended) noexcept {
     return false;
   }
   if (is_first && attempt_(*this, false)) return false;
+  suspend(when_ended);
+  if (!until_.is_never()) set_timer();
+  return true;
+}
+
+bool message_operation::start_waiting(ended_function when_ended) noexcept {
+  if (!state_->of()) return start(when_ended);
+  const bool has_limit = !until_.is_never();
+  const bool is_late = has_limit && until_.expired();
+  // Does not overtake waiting operations, as in start().
+  if (is_late && state_->suspended(event_) != 0) return false;
+  suspend(when_ended);
+  state_->core().wake_next();
+  if (is_late)
+    expire();
+  else if (has_limit)
+    set_timer();
+  return true;
+}
+
+void message_operation::suspend(ended_function when_ended) noexcept {
   complete = when_ended;
   is_suspended_ = true;
   ++state_->suspended(event_);
   state_->hold();
   state_->core().await(message_event(event_), *this);
-  if (until_.is_never()) return true;
+}
+
+void message_operation::set_timer() noexcept {
   timer_.of = this;
   timer_.expire = [](timer& self) noexcept { static_cast<limit_timer&>(self).of->expire(); };
   state_->on().timers().set(timer_, until_.when());
-  return true;
 }
 
 bool message_operation::settle() noexcept {
@@ -169,11 +199,7 @@ void message_channel::close() noexcept {
 }
 
 verbena::message_channel message_channel::release() && {
-  VERBENA_ASSERT(state().of().has_value(), "release() of a message channel that was taken before");
-  verbena::detail::message_core& core = state().core();
-  core.wake_all();
-  verbena::message_channel of = *std::move(state().of());
-  state().of().reset();
+  verbena::message_channel of = state().take();
   close();
   return of;
 }

@@ -204,6 +204,9 @@ class [[nodiscard]] channel {
   [[nodiscard]] executor_type get_executor() const noexcept { return of_.on().executor(); }
   /// Returns the underlying channel, for queries.
   [[nodiscard]] const verbena::channel& get() const { return *of_.state().of(); }
+  /// Returns the underlying channel for other uses, such as reconnect(). Precondition: no operation
+  /// is in flight.
+  [[nodiscard]] verbena::channel release() && { return of_.release(); }
 
  private:
   // An operation on one slice without options.

@@ -22,6 +22,28 @@ namespace verbena::inline VERBENA_ABI::asio {
 namespace detail {
 template <class Operation>
 class connecting_operation;
+
+/// The buffer of a buffer_send: a base class, so that it is constructed before message_send.
+/// Threads: one thread at a time.
+class owned_buffer {
+ protected:
+  explicit owned_buffer(buffer&& of) noexcept : memory_(std::move(of)) {}
+  [[nodiscard]] buffer& memory() noexcept { return memory_; }
+
+ private:
+  buffer memory_;
+};
+
+/// A message_send that owns its buffer. Threads: one thread at a time, the thread of the engine.
+class buffer_send : private owned_buffer, public async::detail::message_send {
+ public:
+  buffer_send(async::detail::message_channel_state& of, buffer&& memory, const buffer_slice& part,
+              deadline until) noexcept
+      : owned_buffer(std::move(memory)), message_send(of, this->memory(), part, until) {}
+  buffer_send(const buffer_send&) = delete;
+  buffer_send& operator=(const buffer_send&) = delete;
+  ~buffer_send() = default;
+};
 }  // namespace detail
 
 /// A message channel whose operations take completion tokens.
@@ -37,8 +59,9 @@ class connecting_operation;
 /// - any other code: an errno, in the category of asio::error.
 ///
 /// Each operation can be cancelled by any cancellation type; the channel and all messages are
-/// unaffected. Receive operations get the messages in the order of their calls. Send operations are
-/// served in the order of their calls.
+/// unaffected. A receive operation takes its message when its handler is about to be called.
+/// Receive operations get the messages in the order of their calls. Send operations are served in
+/// the order of their calls.
 ///
 /// An operation and its handler are stored in one block of memory from the allocator of the
 /// handler. The block is freed before the handler is called. For handlers without an allocator, the
@@ -107,6 +130,9 @@ class [[nodiscard]] message_channel {
   [[nodiscard]] executor_type get_executor() const noexcept { return of_.on().executor(); }
   /// Returns the underlying channel, for queries and take_buffer().
   [[nodiscard]] verbena::message_channel& get() const { return *of_.state().of(); }
+  /// Returns the underlying channel for other uses. Waiting operations end as if the channel was
+  /// destroyed.
+  [[nodiscard]] verbena::message_channel release() && { return of_.release(); }
 
  private:
   template <class Operation>

@@ -134,7 +134,7 @@ struct all_env {
 };
 
 template <class Sender>
-using decayed_values = single_value_t<std::tuple, Sender, all_env>;
+using decayed_values = single_value_t<decayed_tuple, Sender, all_env>;
 
 /// Collects the results of the senders of when_all(). Threads: thread-safe, except begin().
 template <class Receiver, class... Senders>

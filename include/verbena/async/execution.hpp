@@ -4,13 +4,15 @@
 
 #include <concepts>
 #include <stop_token>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "verbena/base/config.hpp"
 
 /// The part of std::execution that the operations of this library need. Names, member functions and
-/// rules are those of P2300R10, so that code can move to std::execution unchanged.
+/// rules are those of P2300R10, so code can move by changing the namespace. The types are others
+/// than those of std::execution and stdexec.
 namespace verbena::inline VERBENA_ABI::async::execution {
 
 /// Marks a type as a sender: its member type `sender_concept`.
@@ -309,6 +311,12 @@ using value_types_of_t = typename detail::gathered<
 /// `Tuple<values...>` of a sender that has exactly one `set_value` signature.
 template <template <class...> class Tuple, class Sender, class Env>
 using single_value_t = typename value_types_of_t<Sender, Env, Tuple, detail::only_one>::type;
+
+namespace detail {
+/// Copies of values, of which a sender may pass references.
+template <class... Values>
+using decayed_tuple = std::tuple<std::decay_t<Values>...>;
+}  // namespace detail
 
 /// A type with the functions of an operation state.
 template <class Operation>

@@ -14,6 +14,7 @@
 #include "verbena/async/task.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/config.hpp"
+#include "verbena/base/log.hpp"
 
 namespace verbena::inline VERBENA_ABI::async {
 
@@ -95,7 +96,8 @@ struct parameters_of<Task (Start::*)(Parameters...) const noexcept>
 ///   co_await clients.join();
 ///
 /// All tasks must have ended when the scope is destroyed; otherwise the program stops. join() waits
-/// for the tasks.
+/// for the tasks. with_scope() also waits for them if an exception is thrown before join(). An
+/// exception of a task that join() did not throw is logged by the destructor.
 /// Threads: one thread at a time, the thread of the engine.
 class scope {
  public:
@@ -105,6 +107,11 @@ class scope {
   ~scope() {
     VERBENA_ASSERT(running_ == 0,
                    "a scope was destroyed while its tasks were running: co_await join() first");
+#ifndef VERBENA_NO_EXCEPTIONS
+    if (exception_)
+      log(log_level::error,
+          "async::scope: a task threw an exception that was lost, because join() was not awaited");
+#endif
   }
 
   /// Starts a task. Returns when the task waits for the first time or ends.
@@ -195,6 +202,40 @@ class scope {
   std::coroutine_handle<> joining_;
   std::exception_ptr exception_;
 };
+
+/// Awaits `body(scope)` and then the tasks of the scope, even if `body` throws.
+///
+///   co_await async::with_scope([&](async::scope& clients) -> async::task<> {
+///     while (auto client = co_await accept()) clients.spawn(serve(std::move(*client)));
+///   });
+///
+/// `body` returns a task. Throws the exception of `body`, otherwise the first exception of a
+/// spawned task. Objects to which spawned tasks refer must outlive with_scope(): local variables of
+/// `body` do not. Allocates one coroutine frame, and that of `body`.
+template <class Body>
+  requires detail::is_task<std::invoke_result_t<Body&, scope&>>
+task<void> with_scope(Body body) {
+  scope running;
+#ifdef VERBENA_NO_EXCEPTIONS
+  auto started = body(running);
+  co_await std::move(started);
+  co_await running.join();
+#else
+  std::exception_ptr first;
+  try {
+    auto started = body(running);
+    co_await std::move(started);
+  } catch (...) {
+    first = std::current_exception();
+  }
+  try {
+    co_await running.join();
+  } catch (...) {
+    if (!first) first = std::current_exception();
+  }
+  if (first) std::rethrow_exception(first);
+#endif
+}
 
 namespace detail {
 

@@ -3,6 +3,7 @@
 // coroutine types.
 #pragma once
 
+#include <concepts>
 #include <coroutine>
 #include <cstddef>
 #include <exception>
@@ -121,8 +122,8 @@ class task_promise final : public task_promise_base {
  public:
   [[nodiscard]] task<T> get_return_object(
       const std::source_location& at = std::source_location::current());
-  template <class Value>
-    requires std::is_constructible_v<T, Value>
+  template <class Value = T>
+    requires std::convertible_to<Value, T>
   void return_value(Value&& value) {
     value_.emplace(std::forward<Value>(value));
   }

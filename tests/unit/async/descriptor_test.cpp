@@ -138,6 +138,7 @@ TEST_F(engine_descriptors, descriptor_that_is_not_open_returns_ebadf) {
     co_return outcome.has_value() ? 0 : outcome.error().code();
   };
   EXPECT_EQ(engine.run(wait(closed)), EBADF);
+  EXPECT_EQ(engine.run(wait(-1)), EBADF);
   const unique_fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(engine.run(wait(file.get())), 0) << "a file is always readable";
 }

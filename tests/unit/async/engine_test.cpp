@@ -18,6 +18,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@
 #include "tests/unit/async/owned_coroutine.hpp"
 #include "tests/unit/campaign_seed.hpp"
 #include "verbena/base/fd.hpp"
+#include "verbena/base/log.hpp"
+#include "verbena/base/result.hpp"
 #include "verbena/memory/buffer_pool.hpp"
 
 namespace verbena::test {
@@ -173,6 +176,52 @@ TEST_F(async_engine, scope_waits_for_its_tasks_and_throws_the_first_exception) {
     EXPECT_EQ(first, 1);
   }
   EXPECT_EQ(ended, 10);
+}
+
+TEST_F(async_engine, with_scope_waits_for_its_tasks_after_an_exception) {
+  int ended = 0;
+  const auto wait = [&](async::engine& on) -> task<void> {
+    for (int i = 0; i < 3; ++i) co_await on.yield();
+    ++ended;
+    throw 5;
+  };
+  for (const bool throws : {true, false}) {
+    const auto body = [&](async::scope& running) -> task<void> {
+      running.spawn(wait(engine));
+      co_await engine.yield();
+      if (throws) throw 4;
+    };
+    int thrown = 0;
+    try {
+      engine.run(async::with_scope(body));
+    } catch (int which) {
+      thrown = which;
+    }
+    EXPECT_EQ(thrown, throws ? 4 : 5);
+    EXPECT_EQ(ended, throws ? 1 : 2);
+  }
+}
+
+TEST_F(async_engine, exception_of_a_task_that_is_not_joined_is_logged) {
+  const auto fail = []() -> task<void> {
+    throw 1;
+    co_return;
+  };
+  std::string lines;
+  set_log_hook([](log_level, std::string_view line,
+                  void* into) { static_cast<std::string*>(into)->append(line); },
+               &lines, log_level::error);
+  {
+    async::scope running;
+    running.spawn(fail());
+  }
+  set_log_hook(nullptr);
+  EXPECT_NE(lines.find("join()"), std::string::npos) << lines;
+}
+
+TEST_F(async_engine, task_returns_a_default_value) {
+  const auto succeed = []() -> task<result<void>> { co_return {}; };
+  EXPECT_TRUE(engine.run(succeed()));
 }
 
 TEST_F(async_engine, parameters_of_tasks_are_destroyed_before_join_returns) {

@@ -426,6 +426,21 @@ TEST_F(async_senders, then_passes_the_result_to_a_function) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST_F(async_senders, value_to_which_a_function_returns_a_reference_is_copied) {
+  const auto forward = [](operation_result&& done) noexcept -> decltype(auto) {
+    return std::move(done);
+  };
+  using results = std::optional<std::tuple<operation_result>>;
+  auto done = engine.run(execution::then(write(), forward));
+  static_assert(std::is_same_v<decltype(done), results>);
+  ASSERT_TRUE(done);
+  EXPECT_TRUE(std::get<0>(*done));
+  auto all = engine.run(execution::when_all(execution::then(write(), forward)));
+  static_assert(std::is_same_v<decltype(all), results>);
+  ASSERT_TRUE(all);
+  EXPECT_TRUE(std::get<0>(*all));
+}
+
 TEST_F(async_senders, exception_in_a_function_of_then_is_thrown_by_run) {
   const auto fail = [](const operation_result& /*done*/) -> int { throw std::runtime_error("no"); };
   EXPECT_THROW(static_cast<void>(engine.run(execution::then(write(), fail))), std::runtime_error);

@@ -36,6 +36,12 @@ class channel_owner {
   /// Destroys the channel. Its operations end; the next step of the loop calls their handlers.
   ~channel_owner() { close(); }
 
+  /// Moves the channel out. Waiting operations end.
+  [[nodiscard]] auto release() {
+    auto of = state().take();
+    close();
+    return of;
+  }
   [[nodiscard]] loop& on() const noexcept { return *on_; }
   [[nodiscard]] State& state() const {
     VERBENA_ASSERT(state_ != nullptr, "a moved-from channel was used");

@@ -57,28 +57,6 @@ class drain_operation : public async::detail::message_drain {
   bool has_failed_ = false;
 };
 
-/// The buffer of a buffer_send: a base class, so that it is constructed before message_send.
-/// Threads: one thread at a time.
-class owned_buffer {
- protected:
-  explicit owned_buffer(buffer&& of) noexcept : memory_(std::move(of)) {}
-  [[nodiscard]] buffer& memory() noexcept { return memory_; }
-
- private:
-  buffer memory_;
-};
-
-/// A message_send that owns its buffer. Threads: one thread at a time, the thread of the engine.
-class buffer_send : private owned_buffer, public async::detail::message_send {
- public:
-  buffer_send(async::detail::message_channel_state& of, buffer&& memory, const buffer_slice& part,
-              deadline until) noexcept
-      : owned_buffer(std::move(memory)), message_send(of, this->memory(), part, until) {}
-  buffer_send(const buffer_send&) = delete;
-  buffer_send& operator=(const buffer_send&) = delete;
-  ~buffer_send() = default;
-};
-
 /// The default of an associated property, to detect whether a handler has the property.
 struct no_property {};
 
@@ -208,6 +186,10 @@ class handler_operation final : public pending_operation, private Operation {
       std::is_base_of_v<async::detail::channel_operation, Operation>;
   static constexpr bool is_of_messages =
       std::is_base_of_v<async::detail::message_operation, Operation>;
+  // Takes a message, which an operation must take immediately before its handler is called: if
+  // another handler cancels the operation first, the message stays in the channel.
+  static constexpr bool takes_message =
+      std::is_base_of_v<async::detail::message_receive, Operation>;
 
  public:
   /// Starts the operation with these arguments. After it has ended, a step of `on` calls `handler`.
@@ -223,14 +205,23 @@ class handler_operation final : public pending_operation, private Operation {
     on.add(*made);
     made->slot_.connect(made->handler_, *made);
     handler_operation& self = *made.release();
-    if (!self.Operation::start(when_ended)) [[unlikely]] {
+    if (!self.start()) [[unlikely]] {
       self.note_end(false);
       on.end(self);
     }
     on.wake();
   }
 
-  void finish() override { hand_over(); }
+  void finish() override {
+    if constexpr (takes_message) {
+      if (std::exchange(is_unsettled_, false)) {
+        const bool is_closed = !this->state().of().has_value();
+        if (!this->settle()) return on_.add(*this);
+        note_end(is_closed);
+      }
+    }
+    hand_over();
+  }
   [[gnu::always_inline]] void hand_over() {
     if constexpr (async::detail::throwing_operation<Operation>) {
       if (auto thrown = this->take_exception()) {
@@ -315,6 +306,12 @@ class handler_operation final : public pending_operation, private Operation {
       std::allocator_traits<own_allocator_type>::deallocate(allocator, this, 1);
     return on;
   }
+  [[nodiscard]] bool start() noexcept {
+    if constexpr (takes_message)
+      return this->start_waiting(when_ended);
+    else
+      return Operation::start(when_ended);
+  }
   [[nodiscard]] std::error_code code_of_failure(const value_type& outcome) const {
     const auto aborted = ::asio::error::make_error_code(::asio::error::operation_aborted);
     if constexpr (is_of_channel) {
@@ -336,6 +333,12 @@ class handler_operation final : public pending_operation, private Operation {
       if (!self.settle()) return;
       self.note_end(false);
     } else {
+      if constexpr (takes_message) {
+        if (self.on_.is_behind()) [[unlikely]] {
+          self.is_unsettled_ = true;
+          return self.on_.end(self);
+        }
+      }
       const bool is_closed = !self.state().of().has_value();
       if (!self.settle()) return;
       self.note_end(is_closed);
@@ -355,6 +358,7 @@ class handler_operation final : public pending_operation, private Operation {
   [[no_unique_address]] handler_work<Handler> work_;
   [[no_unique_address]] slot_link<has_slot<Handler>> slot_;
   bool is_cancelled_ = false;
+  bool is_unsettled_ = false;  // in the list of ended operations, but settle() was not called
   // The channel was destroyed before the operation ended. For an operation of a channel: the
   // operation did not end when it began, so refusal::channel_destroyed has this meaning.
   bool is_closed_ = is_of_channel;

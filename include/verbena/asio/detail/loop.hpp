@@ -120,11 +120,13 @@ class loop : public std::enable_shared_from_this<loop> {
     operation_list::remove(which);
     ended_.append(which);
   }
+  /// Returns whether finish() would call the handler later, not immediately.
+  [[nodiscard]] bool is_behind() const noexcept { return thrown_ || !ended_.empty(); }
   /// Finishes an operation that has ended during engine::poll(). If a handler has thrown in this
   /// poll, or if operations have ended before, the operation is finished after them.
   template <class Operation>
   void finish(Operation& which) noexcept {
-    if (thrown_ || !ended_.empty()) [[unlikely]]
+    if (is_behind()) [[unlikely]]
       return end(which);
     operation_list::remove(which);
     try {

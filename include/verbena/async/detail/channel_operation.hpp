@@ -73,6 +73,8 @@ class channel_state {
   void flush() noexcept;
   /// Destroys the channel. Operations in flight end as `lost`; waiting operations are refused.
   void close() noexcept;
+  /// Moves the channel out; close() must follow. Precondition: no operation is in flight.
+  [[nodiscard]] verbena::channel take();
 
   void hold() noexcept { ++holders_; }
   /// Reverts hold(). Precondition: the channel exists, so there are other holders.

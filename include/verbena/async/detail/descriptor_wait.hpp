@@ -42,6 +42,8 @@ class descriptor_wait : protected descriptor_entry {
   void cancel() noexcept;
   /// Ends the wait without calling `then`.
   void stop() noexcept;
+  /// Sets the outcome of a wait that cannot start.
+  void refuse(int code) noexcept { code_ = code; }
   [[nodiscard]] bool is_cancelled() const noexcept { return is_cancelled_; }
   [[nodiscard]] static error cancelled() {
     return error::from_errno(ECANCELED, "async::engine", {}, "the operation was cancelled");
@@ -80,6 +82,7 @@ class descriptor_operation : protected descriptor_wait {
 
  protected:
   [[nodiscard]] bool start(ended_function then) noexcept {
+    if (descriptor_ < 0) return refuse(EBADF), false;
     return start_wait(descriptor_, wanted_, until_, then);
   }
   [[nodiscard]] bool settle() noexcept { return settle_wait(), true; }

@@ -41,6 +41,8 @@ class message_channel_state {
 
   /// Destroys the channel. Waiting operations end.
   void close() noexcept;
+  /// Moves the channel out. Waiting operations end as if the channel was destroyed.
+  [[nodiscard]] verbena::message_channel take();
   void hold() noexcept { ++holders_; }
   static void release(message_channel_state* which) noexcept {
     if (--which->holders_ == 0) delete which;
@@ -85,12 +87,20 @@ class message_operation : protected queued_waiter {
   /// Starts the operation. Returns false if the operation ended immediately; `when_ended` is then
   /// not called.
   [[nodiscard]] bool start(ended_function when_ended) noexcept;
+  /// Starts the operation without an attempt to complete it, so that the first attempt is that of
+  /// settle(). Returns false if the operation ended immediately without a message.
+  [[nodiscard]] bool start_waiting(ended_function when_ended) noexcept;
   /// Tries to complete the operation. Returns false if it must wait again, because another call has
   /// used up the message or the room. Otherwise releases the channel state and the timer.
   [[nodiscard]] bool settle() noexcept;
   /// Ends the operation early, as if its deadline had passed. The channel is unaffected.
   void cancel() noexcept {
     if (is_suspended_) expire();
+  }
+  /// Ends the operation early, without a last attempt to complete it.
+  void abandon() noexcept {
+    attempt_ = [](message_operation& /*self*/, bool /*is_last*/) noexcept { return true; };
+    cancel();
   }
   [[nodiscard]] message_channel_state& state() const noexcept { return *state_; }
   [[nodiscard]] engine_state& on() const noexcept { return state_->on(); }
@@ -100,6 +110,8 @@ class message_operation : protected queued_waiter {
     message_operation* of = nullptr;
   };
 
+  void suspend(ended_function when_ended) noexcept;
+  void set_timer() noexcept;
   void expire() noexcept;
   void end_turn() noexcept;
   void give_up() noexcept;
@@ -125,6 +137,11 @@ class message_receive : public message_operation {
     if (failure_) return *std::move(failure_);
     return {};
   }
+
+ protected:
+  /// Ends the operation early. A message that has arrived stays in the channel, because the caller
+  /// of cancel() may discard the result.
+  void cancel() noexcept { abandon(); }
 
  private:
   static bool attempt(message_operation& self, bool is_last) noexcept;

@@ -19,7 +19,7 @@ namespace verbena::inline VERBENA_ABI::async::detail {
 /// engine; the receiver is called by any thread.
 template <class Sender>
 class run_outcome {
-  using values = execution::single_value_t<std::tuple, Sender, engine_env>;
+  using values = execution::single_value_t<execution::detail::decayed_tuple, Sender, engine_env>;
 
  public:
   explicit run_outcome(engine_state& on) noexcept : on_(on) {}

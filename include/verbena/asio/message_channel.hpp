@@ -81,7 +81,9 @@ class [[nodiscard]] message_channel {
   message_channel(engine& on, verbena::message_channel&& connected)
       : message_channel(detail::loop_of(on), std::move(connected)) {}
 
-  /// Waits for the next message. Handler: `void(std::error_code, receive_result)`.
+  /// Waits for the next message. Handler: `void(std::error_code, receive_result)`. A peer that has
+  /// died or is unreachable is not detected while this side sends nothing: without a deadline, the
+  /// operation then never ends.
   template <class Token>
   auto async_receive(Token&& token) {
     return async_receive(deadline::never(), std::forward<Token>(token));

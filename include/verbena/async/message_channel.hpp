@@ -47,7 +47,9 @@ class [[nodiscard]] message_channel {
   /// Destroys the channel. Waiting operations end with ENOTCONN; drain() returns false.
   ~message_channel();
 
-  /// Waits for the next message. The value is a receive_result.
+  /// Waits for the next message. The value is a receive_result. A peer that has died or is
+  /// unreachable is not detected while this side sends nothing: without a deadline, the operation
+  /// then never ends.
   [[nodiscard]] auto receive(deadline until = deadline::never()) {
     return operation<detail::message_receive>(state(), until);
   }

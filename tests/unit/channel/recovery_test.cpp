@@ -129,7 +129,8 @@ TEST(recovery, abort_and_flush_are_distinct_causes) {
   EXPECT_THAT(pair.a().describe_failure().message(), ::testing::HasSubstr("an abort_at passed"));
   pair.b().flush();
   EXPECT_EQ(pair.b().failure()->cause, failure_cause::program);
-  EXPECT_THAT(pair.b().failure()->error().message(), ::testing::HasSubstr("the program ended the connection"));
+  EXPECT_THAT(pair.b().failure()->error().message(),
+              ::testing::HasSubstr("the program ended the connection"));
   reconnect(pair);
   expect_working(pair, 7);
 }

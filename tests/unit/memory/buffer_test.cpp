@@ -81,8 +81,9 @@ TEST(buffer, try_slice_returns_the_part_or_an_error_with_the_range) {
   expect_error(made.try_slice(most, most), "exceeds the buffer");
   expect_error(made.try_element<std::uint64_t>(most / 8 + 1), "exceeds the buffer");
   expect_error(made.try_element<std::uint64_t>(1, most / 8 + 1), "exceeds the buffer");
-  expect_error(buffer().try_slice(0, 1), "slice [0, 1) exceeds the buffer of 0 bytes");
-  expect_error(buffer().try_element<int>(0), "exceeds the buffer of 0 bytes");
+  const buffer empty;
+  expect_error(empty.try_slice(0, 1), "slice [0, 1) exceeds the buffer of 0 bytes");
+  expect_error(empty.try_element<int>(0), "exceeds the buffer of 0 bytes");
 }
 
 TEST(buffer, moved_from_buffer_is_empty) {
@@ -214,10 +215,10 @@ TEST(buffer, violated_preconditions_stop_program) {
   const auto made = buffer::of(pd.allocate(64, access::local_write).value());
   EXPECT_DEATH(static_cast<void>(made.slice(60, 5)), "a slice exceeds its buffer");
   EXPECT_DEATH(static_cast<void>(made.slice(65, 0)), "a slice exceeds its buffer");
-  EXPECT_DEATH(static_cast<void>(buffer().remote()), "empty or moved-from buffer");
-  EXPECT_DEATH(static_cast<void>(buffer().access()), "empty or moved-from buffer");
-  // Checked builds check the buffer, other builds only the slice.
   const buffer empty;
+  EXPECT_DEATH(static_cast<void>(empty.remote()), "empty or moved-from buffer");
+  EXPECT_DEATH(static_cast<void>(empty.access()), "empty or moved-from buffer");
+  // Checked builds check the buffer, other builds only the slice.
   EXPECT_DEATH(static_cast<void>(empty.slice()), "empty or moved-from buffer|a slice has 0 bytes");
   std::array<std::byte, 64> mine{};
   EXPECT_DEATH(static_cast<void>(buffer::of(pd.register_memory(mine, {}).value())),

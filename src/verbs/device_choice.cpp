@@ -50,12 +50,14 @@ struct ranked_device {
   device_rank rank;
 };
 
-// Returns the devices by rank. Devices of one rank keep their order.
+// Returns the devices by rank. Devices of one rank keep their order. (libstdc++ 12 implements
+// std::stable_sort with a function that clang reports.)
 std::vector<ranked_device> by_rank(std::span<const device> among) {
   std::vector<ranked_device> all;
   all.reserve(among.size());
   for (const auto& each : among) all.push_back({&each, rank_of(each)});
-  std::ranges::stable_sort(all, {}, &ranked_device::rank);
+  std::ranges::sort(all, {},
+                    [](const ranked_device& each) { return std::pair(each.rank, each.of); });
   return all;
 }
 

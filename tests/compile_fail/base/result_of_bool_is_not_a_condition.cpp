@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A condition would test whether there is a value, and not the value.
 // expect-gcc: could not convert
-// expect-clang: not contextually convertible to 'bool'
+// expect-clang: no viable conversion
 #include "verbena/base/result.hpp"
 
 verbena::result<bool> is_disconnected();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A condition would test whether there is a value, and not the value.
+// A result<bool> is not a condition: it would test for a value, and not the value itself.
 // expect-gcc: could not convert
 // expect-clang: no viable conversion
 #include "verbena/base/result.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The value, for example completions, would be lost.
+// VERBENA_TRY_VOID takes no result with a value, for example completions, which would be lost.
 // expect: the result has a value: use VERBENA_TRY
 #include "verbena/base/result.hpp"
 

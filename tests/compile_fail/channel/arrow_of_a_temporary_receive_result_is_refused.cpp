@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The buffer of the message would be used again while the text is read.
+// A temporary receive_result has no ->: its buffer would be used again while the text is read.
 // expect-gcc: use of deleted function
 // expect-clang: deleted
 #include <string_view>

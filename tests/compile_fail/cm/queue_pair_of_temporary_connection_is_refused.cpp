@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A temporary connection closes itself and flushes its queue pair.
+// A temporary connection has no qp(): it closes itself and flushes the queue pair.
 // expect-gcc: use of deleted function
 // expect-clang: deleted
 #include "verbena/cm/connection.hpp"

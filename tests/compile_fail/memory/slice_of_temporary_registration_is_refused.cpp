@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Without a copy of the registration, the arena may deregister the part.
+// A temporary registration has no slice: the arena may deregister the memory afterwards.
 // expect-gcc: use of deleted function
 // expect-clang: deleted
 #include "verbena/memory/registered_arena.hpp"

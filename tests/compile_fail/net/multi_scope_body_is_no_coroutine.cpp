@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A coroutine would run after the scope of all channels has ended.
+// The body of a multi_scope is not a coroutine, which would run after the scope has ended.
 // expect-gcc: no matching function
 // expect-clang: no matching member function
 #include "verbena/async/task.hpp"

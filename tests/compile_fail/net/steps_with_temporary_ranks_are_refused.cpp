@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The list of ranks would be destroyed before the steps have ended.
+// Operations in steps take no temporary list of ranks, which would be destroyed before they end.
 // expect-gcc: use of deleted function
 // expect-clang: deleted
 #include <cstdint>

@@ -227,11 +227,9 @@ TEST_F(LargerWindow, granted_window_is_not_asked_for_again) {
   exchange({grant(200, 1024)});
   for (int i = 0; i < 3; ++i) {
     static_cast<void>(post(opcode::rdma_write, 200 * mtu));
-    std::size_t sent = 0;
     for (int waits = 0; waits < 100 && drain(mine.sent()).empty(); ++waits) {
       const auto packets = wait();
       EXPECT_TRUE(offers(packets).empty());
-      sent += packets.size();
       for (const sent_packet& each : packets)
         if (each.what.ack_requested)
           exchange({reply(operation::acknowledge, (each.what.psn - own_psn) & psn_mask)});

@@ -26,8 +26,9 @@ namespace verbena::inline VERBENA_ABI::async {
 /// and the operation did not succeed. It completes with `set_error` and a `std::exception_ptr` only
 /// for engine::complete() and async::connect(), if a function of the program that a step calls
 /// throws. A stop request has the same effect as a limit that passes: a posted operation of a
-/// channel ends with its connection, and steps are destroyed. Any thread may request a stop.
-/// start() must be called on the thread of the engine. If the operation ends immediately, for
+/// channel ends with its connection, and steps are destroyed. A receive of a message channel takes
+/// no message after a stop request; the message stays in the channel. Any thread may request a
+/// stop. start() must be called on the thread of the engine. If the operation ends immediately, for
 /// example because it is refused, or if a stop was requested before, start() calls the receiver.
 /// Otherwise engine::poll() calls the receiver, which may destroy the operation state.
 /// Threads: one thread at a time, the thread of the engine.

@@ -218,7 +218,7 @@ class [[nodiscard]] channel {
     } else {
       returned outcome = std::forward<Body>(body)(opened);
       if constexpr (detail::is_result<returned>) {
-        if (!outcome) {
+        if (!outcome.has_value()) {
           auto failures = opened.finish();
           return detail::with_failures(std::move(outcome).error(), failures);
         }

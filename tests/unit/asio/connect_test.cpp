@@ -17,9 +17,12 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/asio/asio_pair.hpp"
@@ -477,6 +480,20 @@ TEST_F(asio_steps, exception_in_a_step_leaves_run_and_destroys_the_handler) {
   EXPECT_THROW(run(), std::runtime_error);
   EXPECT_EQ(alive.use_count(), 1);
   run();
+}
+
+steps<bool> steps_with_a_truth_value() {
+  static_cast<void>(co_await detail::expiry(deadline::after(2ms)));
+  co_return false;
+}
+
+TEST_F(asio_steps, result_of_bool_is_a_success_whatever_its_value) {
+  std::optional<std::pair<std::error_code, bool>> ended;
+  engine.async_complete(
+      steps_with_a_truth_value(),
+      [&](std::error_code code, const result<bool>& how) { ended.emplace(code, how.value()); });
+  run();
+  EXPECT_EQ(ended, std::pair(std::error_code(), false));
 }
 
 TEST(asio_managed_connections, channels_connect_by_the_connection_manager) {

@@ -336,10 +336,11 @@ TEST(message_channel, listening_ends_if_the_peer_does_not_negotiate) {
   const auto at = bringup::listener::open({.host = "127.0.0.1"}).value().local_address();
   std::promise<void> ended;
   std::thread stalling([&] {
-    auto peer = bringup::stream::connect(at, soon());
-    while (!peer && peer.error().code() == ECONNREFUSED) {  // it does not listen yet
+    const auto limit = soon();
+    auto peer = bringup::stream::connect(at, limit);
+    while (!peer && peer.error().code() == ECONNREFUSED && !limit.expired()) {  // not yet listening
       std::this_thread::yield();
-      peer = bringup::stream::connect(at, soon());
+      peer = bringup::stream::connect(at, limit);
     }
     ended.get_future().wait();
   });

@@ -286,6 +286,9 @@ TEST(manual_scope, returns_what_the_body_returns) {
   ASSERT_FALSE(failed);
   EXPECT_NE(failed.error().message().find("an abort_at passed"), std::string::npos);
   EXPECT_EQ(pair.a().in_flight(), 0U);
+  const result<bool> refused = pair.a().manual_scope(
+      [](operation_scope& /*unused*/) -> result<bool> { return some_error(); });
+  EXPECT_FALSE(refused.has_value());
 }
 
 // parity: ibverbs-rs-40

@@ -233,7 +233,8 @@ class handler_operation final : public pending_operation, private Operation {
     handler_work<Handler> work(std::move(work_));
     Handler handler(std::move(handler_));
     value_type outcome(this->Operation::take_result());
-    const std::error_code code = outcome ? on_.success() : code_of_failure(outcome);
+    const std::error_code code =
+        async::detail::has_succeeded(outcome) ? on_.success() : code_of_failure(outcome);
     const loop& on = free(handler);
     if constexpr (std::is_same_v<value_type, drain_result>)
       work.call(on, std::move(handler), code);

@@ -44,7 +44,7 @@ static_assert(std::is_same_v<::asio::error_code, std::error_code>,
 
 template <class T>
 [[nodiscard]] std::error_code code_of(const result<T>& how) {
-  return how ? std::error_code() : code_of(how.error());
+  return how.has_value() ? std::error_code() : code_of(how.error());
 }
 
 /// The result of async_drain(): 0 or an errno.

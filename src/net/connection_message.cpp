@@ -10,6 +10,20 @@
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
+
+void put_bytes(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
+  // Not insert(): g++ 12 reports a false -Warray-bounds for it.
+  std::ranges::copy(bytes, std::back_inserter(to));
+}
+
+std::optional<connection_token> take_token(byte_reader& from) {
+  const auto bytes = from.take_bytes(std::tuple_size_v<connection_token>);
+  if (!bytes) return std::nullopt;
+  connection_token token{};
+  std::ranges::copy(*bytes, token.begin());
+  return token;
+}
+
 namespace {
 
 using bytes_out = std::vector<std::byte>;
@@ -27,10 +41,6 @@ void put(bytes_out& to, T value) {
   store_network_order(bytes.data(), value);
   std::ranges::copy(bytes, std::back_inserter(to));
 }
-void put_bytes(bytes_out& to, std::span<const std::byte> bytes) {
-  // Not insert(): g++ 12 reports a false -Warray-bounds for it.
-  std::ranges::copy(bytes, std::back_inserter(to));
-}
 
 error broken(const char* what, std::span<const std::byte> bytes) {
   return error::protocol("connect", {},
@@ -42,14 +52,6 @@ error other_version(std::uint8_t theirs) {
                          fmt::format("a connection request has version {}, not {}; use one "
                                      "version of the library in all processes",
                                      theirs, version));
-}
-
-std::optional<connection_token> take_token(byte_reader& from) {
-  const auto bytes = from.take_bytes(std::tuple_size_v<connection_token>);
-  if (!bytes) return std::nullopt;
-  connection_token token{};
-  std::ranges::copy(*bytes, token.begin());
-  return token;
 }
 
 /// Returns the fields that both kinds of requests begin with.

@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "verbena/base/bytes.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/bringup/address.hpp"
 #include "verbena/verbs/endpoint.hpp"
@@ -38,6 +39,11 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 /// A random value. A connection request must contain the token of the contact, which proves that
 /// its sender is a rank of the group.
 using connection_token = std::array<std::byte, 16>;
+
+/// Appends `bytes` to a message.
+void put_bytes(std::vector<std::byte>& to, std::span<const std::byte> bytes);
+/// Returns the token at the front of `from`, or nullopt if too few bytes are left.
+[[nodiscard]] std::optional<connection_token> take_token(byte_reader& from);
 
 /// The board of a rank, and the address and token of its acceptor. Threads: immutable value.
 struct rank_contact {

@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
-#include <optional>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
+#include "src/net/rail_message.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI::net::detail {
@@ -33,42 +31,29 @@ std::vector<std::byte> begin_message(std::uint8_t type) {
   return {static_cast<std::byte>(type), static_cast<std::byte>(rail_contact_version)};
 }
 
-void append_to(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
-  std::ranges::copy(bytes, std::back_inserter(to));
-}
-
-// Reads the type, the version and, if the message has them, the fields in front of the token.
-std::optional<connection_token> read_token(byte_reader& from) {
-  const auto bytes = from.take_bytes(std::tuple_size_v<connection_token>);
-  if (!bytes) return std::nullopt;
-  connection_token token{};
-  std::ranges::copy(*bytes, token.begin());
-  return token;
-}
-
 }  // namespace
 
 std::vector<std::byte> encode(const rail_contact& of) {
   auto out = begin_message(rail_contact_type);
   out.push_back(static_cast<std::byte>(of.rails));
-  append_to(out, of.token);
+  put_bytes(out, of.token);
   const std::string where = to_string(of.acceptor);
-  append_to(out, bytes_of(where));
+  put_bytes(out, bytes_of(where));
   return out;
 }
 
 std::vector<std::byte> encode(const rail_failure& of) {
   std::vector<std::byte> out{static_cast<std::byte>(rail_failure_type)};
-  append_to(out, bytes_of(of.reason).first(std::min(of.reason.size(), most_failure_bytes)));
+  put_bytes(out, bytes_of(of.reason).first(std::min(of.reason.size(), most_failure_bytes)));
   return out;
 }
 
 std::vector<std::byte> encode(const rail_opening& of) {
   auto out = begin_message(rail_opening_type);
-  append_to(out, of.token);
+  put_bytes(out, of.token);
   std::array<std::byte, sizeof of.rank> rank{};
   store_network_order(rank.data(), of.rank);
-  append_to(out, rank);
+  put_bytes(out, rank);
   return out;
 }
 
@@ -78,17 +63,11 @@ result<std::variant<rail_contact, rail_failure>> decode_rail_contact(
   byte_reader from(bytes);
   const auto type = from.take<std::uint8_t>();
   if (type == rail_failure_type) {
-    rail_failure out;
-    // A reason is printed, so it has only printable characters.
-    std::ranges::transform(from.rest(), std::back_inserter(out.reason), [](std::byte each) {
-      const auto letter = static_cast<char>(each);
-      return letter >= ' ' && letter <= '~' ? letter : '?';
-    });
-    return either(std::move(out));
+    return either(rail_failure{.reason = printable_reason(from.rest())});
   }
   const auto version = from.take<std::uint8_t>();
   const auto rails = from.take<std::uint8_t>();
-  const auto token = read_token(from);
+  const auto token = take_token(from);
   if (type != rail_contact_type || version != rail_contact_version || !token)
     return no_contact(bytes);
   const auto text = from.rest();
@@ -102,7 +81,7 @@ result<rail_opening> decode_rail_opening(std::span<const std::byte> bytes) {
   byte_reader from(bytes);
   const auto type = from.take<std::uint8_t>();
   const auto version = from.take<std::uint8_t>();
-  const auto token = read_token(from);
+  const auto token = take_token(from);
   const auto rank = from.take<std::uint32_t>();
   if (type != rail_opening_type || version != rail_contact_version || !token || !rank ||
       !from.rest().empty())

@@ -22,7 +22,7 @@ struct rail_event {
   async_event event;
 };
 
-/// The events for one multi_rail_channel that have not been taken. Equal events are kept once, so
+/// The pending events of one multi_rail_channel. Equal events are kept once, so
 /// the number does not grow while the program does not use the channel.
 /// Threads: thread-safe.
 class rail_event_queue {

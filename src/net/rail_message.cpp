@@ -30,6 +30,15 @@ bool has_endpoint(rail_message_kind kind) noexcept {
 
 }  // namespace
 
+std::string printable_reason(std::span<const std::byte> sent) {
+  std::string text;
+  std::ranges::transform(sent, std::back_inserter(text), [](std::byte each) {
+    const auto letter = static_cast<char>(each);
+    return letter >= ' ' && letter <= '~' ? letter : '?';
+  });
+  return text;
+}
+
 std::vector<std::byte> encode(const rail_message& of) {
   std::vector<std::byte> out(rail_header_bytes);
   out[0] = static_cast<std::byte>(of.kind);
@@ -56,11 +65,7 @@ result<rail_message> decode_rail_message(std::span<const std::byte> bytes, std::
     VERBENA_TRY(out.endpoint, verbena::endpoint::decode(rest));
   } else if (out.kind == rail_message_kind::refused) {
     if (rest.size() > most_reason_bytes) return no_rail_message(bytes);
-    // A reason is printed, so it has only printable characters.
-    std::ranges::transform(rest, std::back_inserter(out.reason), [](std::byte each) {
-      const auto letter = static_cast<char>(each);
-      return letter >= ' ' && letter <= '~' ? letter : '?';
-    });
+    out.reason = printable_reason(rest);
   } else if (!rest.empty() || (out.kind == rail_message_kind::port && *generation > 1)) {
     return no_rail_message(bytes);
   }

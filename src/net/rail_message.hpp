@@ -53,6 +53,9 @@ struct rail_message {
   std::string reason = {};                         ///< of `refused`
 };
 
+/// Returns the reason that a peer has sent, for a message of the program: bytes that are not
+/// printable ASCII are `?`.
+[[nodiscard]] std::string printable_reason(std::span<const std::byte> sent);
 [[nodiscard]] std::vector<std::byte> encode(const rail_message& of);
 /// Errors: `protocol` for bytes that encode() does not return, and for a rail that is not less than
 /// `rails`.

@@ -45,7 +45,7 @@ class packet_responder {
   /// `expected`: the PSN that the peer takes for the expected one. Has no effect if this cannot be:
   /// the peer has offered selective repeat to an earlier connection.
   void use_selective_repeat(std::uint32_t expected) noexcept;
-  /// The same, with more packets that are kept and reported. A grant becomes due.
+  /// Like use_selective_repeat(), but keeps and reports more packets. A grant becomes due.
   void use_larger_window(std::uint32_t expected) noexcept;
   /// Returns whether the only response that is due is the ACK of one message, which has one packet
   /// and a completion. The ACKs of other messages are not postponed, because the peer may need them

@@ -38,7 +38,7 @@ void reorder_pool::release(reorder_buffer* which, buffer_use use) noexcept {
   free_[free_count_++].reset(which);
 }
 
-/// Returns the buffer for a packet, or nullptr if there is none.
+/// Returns the buffer for the PSN, and acquires it if necessary; nullptr if the pool is exhausted.
 reorder_buffer* reorder_queue::make_buffer(std::uint32_t psn) noexcept {
   reorder_buffer*& which = buffers_[buffer_of(psn)];
   if (which != nullptr) return which;

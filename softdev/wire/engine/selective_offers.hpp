@@ -32,7 +32,7 @@ class selective_offers {
     selective_payload payload;
     put(from, make_selective_offer(expected, payload), out);
   }
-  /// Asks the peer for a larger window, if it has not granted one.
+  /// Offers a larger window to the peer of `from`, unless the peer has granted one.
   void put_window(const queue_pair& from, std::uint32_t expected, packet_output& out) noexcept {
     if (windows_left_ == 0 || from.state() == queue_pair_state::error || !out.has_room()) return;
     --windows_left_;

@@ -17,6 +17,7 @@
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/channel/operation_scope.hpp"
+#include "verbena/cm/connection.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
@@ -28,6 +29,9 @@ struct leaked_buffer {
   leaked_buffer* next;
 };
 std::atomic<leaked_buffer*> newest_leaked_buffer = nullptr;
+
+// A wait looks this often whether the connection has ended without a completion.
+constexpr std::chrono::milliseconds time_between_looks(100);
 
 void leak(buffer&& memory) noexcept {
   auto* const kept =
@@ -53,10 +57,7 @@ channel_core::channel_core(parts of)
       slots_(std::move(of.slots)),
       domain_(std::move(of.domain)),
       options_(of.options),
-      // If messages are counted, is_usual() must be false: `this` is not the address of a
-      // protection domain.
-      usual_domain_(options_.counts_messages ? static_cast<const void*>(this)
-                                             : static_cast<const void*>(domain_.native())),
+      usual_domain_(usual_domain()),
       max_read_sge_(of.max_read_sge),
       free_{options_.queues.max_send_wr, options_.queues.max_recv_wr},
       lines_{queued_line(this, free_[0]), queued_line(this, free_[1])} {
@@ -86,15 +87,47 @@ const channel_failure* channel_core::failure() const noexcept {
   return known ? &*known : nullptr;
 }
 
-template <class Ended>
-bool channel_core::spin(deadline until, Ended&& ended) {
+const void* channel_core::usual_domain() const noexcept {
+  // `this` is not the address of a protection domain.
+  return options_.counts_messages || record_->failure ? static_cast<const void*>(this)
+                                                      : static_cast<const void*>(domain_.native());
+}
+
+// Other channels of the same queue may make progress at each poll, so the clock is read in any
+// case.
+template <class Ended, class Watch>
+bool channel_core::spin(deadline until, Ended&& ended, Watch&& watch) {
   constexpr std::uint32_t polls_per_clock_read = 64;
-  for (std::uint32_t idle = 0; !ended();) {
-    if (progress() > 0) continue;
-    if (++idle % polls_per_clock_read == 0 && until.expired()) return ended();
-    relax();
+  for (std::uint32_t polls = 1; !ended(); ++polls) {
+    const bool is_idle = progress() <= 0;
+    if (polls % polls_per_clock_read == 0) {
+      if (until.expired()) return ended();
+      watch();
+    }
+    if (is_idle) relax();
   }
   return true;
+}
+
+template <class Ended>
+bool channel_core::spin_watching(deadline until, Ended&& ended) {
+  auto next_look = deadline::after(time_between_looks);
+  return spin(until, ended, [&] {
+    if (!next_look.expired()) return;
+    if (has_lost_connection()) flush_because(failure_cause::connection);
+    next_look = deadline::after(time_between_looks);
+  });
+}
+
+bool channel_core::has_lost_connection() {
+  if (!queue_) return false;
+  if (record_->failure) return true;
+  if (record_->connection) {
+    const auto is_closed = record_->connection->is_disconnected();
+    if (is_closed.has_value() && is_closed.value()) return true;
+  }
+  const auto state = queue_->current_state();
+  return state && *state == queue_pair_state::error;
 }
 
 void channel_core::await_longer(const operation_waiter& waiter, deadline until) {
@@ -107,15 +140,28 @@ void channel_core::await_longer(const operation_waiter& waiter, deadline until) 
 }
 
 bool channel_core::wait(const operation_waiter& waiter, deadline until) {
-  return spin(until, [&] { return waiter.ended; });
+  return spin_watching(until, [&] { return waiter.ended; });
 }
 
 void channel_core::drain(const operation_scope& scope, deadline until) {
-  if (!spin(until, [&] { return scope.in_flight() == 0; })) flush_because(failure_cause::aborted);
+  if (!spin_watching(until, [&] { return scope.in_flight() == 0; }))
+    flush_because(failure_cause::aborted);
 }
 
 void channel_core::fail_because(failure_cause why, int code) noexcept {
-  if (!record_->failure) record_->failure = channel_failure{.cause = why, .code = code};
+  if (record_->failure) return;
+  record_->failure = channel_failure{.cause = why, .code = code};
+  usual_domain_ = usual_domain();
+}
+
+// Some devices do not flush a receive that was posted after the queue pair had entered the error
+// state. They flush it if the queue pair is moved to that state once more; no post follows, because
+// check() refuses it.
+void channel_core::fail_and_flush_posted(failure_cause why) noexcept {
+  if (record_->failure) return;
+  fail_because(why);
+  if (queue_)
+    static_cast<void>(queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error)));
 }
 
 void channel_core::flush_because(failure_cause why) {
@@ -132,7 +178,7 @@ void channel_core::flush_because(failure_cause why, deadline until) {
       !moved) {
     log(log_level::warning, moved.error().message());
     lose(moved.error().code());
-  } else if (!spin(until, [&] { return in_flight() == 0; })) {
+  } else if (!spin(until, [&] { return in_flight() == 0; }, [] {})) {
     log(log_level::warning,
         "a queue pair in the error state did not flush within 5 s; it is destroyed");
     lose(0);
@@ -168,6 +214,7 @@ void channel_core::connect_again(queue_pair<rc> queue) {
   free_ = {options_.queues.max_send_wr, options_.queues.max_recv_wr};
   posted_ = {};
   record_->failure.reset();
+  usual_domain_ = usual_domain();
   record_->connector.reset();
 }
 
@@ -201,6 +248,7 @@ void channel_core::stay_apart(int code, const std::optional<channel_failure>& be
   lose_released(code);
   record_->book.abandon();
   record_->failure = before;
+  usual_domain_ = usual_domain();
 }
 
 void channel_core::leak_buffers() noexcept {
@@ -272,7 +320,7 @@ void channel_core::remember(operation_kind kind, operation_result& failed) noexc
   }
   const bool is_cause =
       failed.end() == operation_end::failed && failed.done_.status() != completion_status::flushed;
-  fail_because(is_cause ? failure_cause::operation : failure_cause::connection);
+  fail_and_flush_posted(is_cause ? failure_cause::operation : failure_cause::connection);
   auto& failure = record_->failure;
   if (failure->cause == failure_cause::connection && is_cause) {
     // Flushed operations may be polled before the failure that caused the flush.

@@ -17,6 +17,7 @@ void channel_core::connect_on_first_use(std::shared_ptr<first_use> by,
   record_->connector = std::move(by);
   record_->peer = peer;
   record_->failure.reset();
+  usual_domain_ = usual_domain();
 }
 
 bool channel_core::awaits_first_use() const noexcept { return record_->connector != nullptr; }

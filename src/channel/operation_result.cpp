@@ -40,7 +40,7 @@ error refused(refusal why, int code) {
           "an atomic operation needs exactly 8 local bytes and a remote address divisible by 8");
     case refusal::not_connected:
       return error::from_errno(code, call, {},
-                               "the channel has no connection since an earlier failure: see "
+                               "the connection of the channel has ended: see "
                                "failure(), then call reconnect()");
     case refusal::connect_failed:
       return error::from_errno(code, call, {},

@@ -2,6 +2,7 @@
 // Checks and posts operations.
 #include <cerrno>
 
+#include "src/channel/connection_record.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/channel/operation_scope.hpp"
 
@@ -53,7 +54,7 @@ std::size_t channel_core::most_pieces(operation_kind kind) const noexcept {
 
 refusal channel_core::check(const operation_description& what) noexcept {
   const bool receives = what.kind == operation_kind::receive;
-  if (!queue_) return refusal::not_connected;
+  if (!queue_ || record_->failure) return refusal::not_connected;
   if (free_[receives] == 0) return refusal::queue_full;
   const bool reads_memory = what.kind == operation_kind::send || what.kind == operation_kind::write;
   const std::size_t most = most_pieces(what.kind);

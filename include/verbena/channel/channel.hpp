@@ -339,7 +339,7 @@ class [[nodiscard]] channel {
   void flush() { core().flush(); }
 
   /// Returns why the connection ended, or nullptr if no operation has shown a failure yet. The
-  /// first cause stays until reconnect().
+  /// first cause stays until reconnect(). Until then, posts return refusal::not_connected.
   [[nodiscard]] const channel_failure* failure() const { return core().failure(); }
   /// Explains failure(): peer, state of the device, and whether the port is down now.
   ///
@@ -434,7 +434,7 @@ class [[nodiscard]] channel {
   /// Returns the connection of the connection manager; nullptr without one.
   ///
   /// It lives as long as the channel. After its is_disconnected(), flush() ends the operations in
-  /// flight.
+  /// flight. Functions of the channel that wait call both every 100 ms.
   [[nodiscard]] cm::connection* connection() { return core().connection(); }
 
  private:

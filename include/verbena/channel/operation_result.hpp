@@ -48,7 +48,7 @@ enum class refusal : std::uint8_t {
   too_many_slices,
   remote_bounds,  ///< the operation exceeds the remote region: EINVAL
   atomic_shape,   ///< an atomic operation on anything but 8 aligned bytes: EINVAL
-  not_connected,  ///< the channel has no connection: ENOTCONN
+  not_connected,  ///< the channel has no connection, or it has failed: ENOTCONN
   /// The channel is connected by its first operation (net::connect_mode::on_first_use), and this
   /// failed with code(). The next operation tries again. channel::describe() returns the cause.
   connect_failed,

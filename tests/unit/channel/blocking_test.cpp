@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -143,15 +145,100 @@ TEST(blocking_channel, invalid_operations_are_refused_before_posting) {
 TEST(blocking_channel, passed_abort_at_ends_connection_and_returns_memory) {
   channel_pair pair;
   auto inbox = pair.memory(8);
-  const auto received = pair.a().receive(sink(inbox), abort_after(1ms));
+  const auto received = pair.a().receive(sink(inbox), abort_after(100ms));
   EXPECT_EQ(received.end(), operation_end::aborted);
   ASSERT_NE(received.completion(), nullptr);
   EXPECT_EQ(received.completion()->status(), completion_status::flushed);
   EXPECT_EQ(received.error().kind(), error_kind::timed_out);
   EXPECT_EQ(pair.a().in_flight(), 0U);
-  // Later posts find the channel in the error state.
   auto outbox = pair.memory(8);
-  EXPECT_EQ(pair.a().send(source(outbox), abort_at(long_deadline())).end(), operation_end::failed);
+  EXPECT_EQ(pair.a().send(source(outbox), abort_at(long_deadline())).refusal(),
+            refusal::not_connected);
+}
+
+TEST(blocking_channel, posts_after_a_failure_are_refused) {
+  channel_pair pair;
+  auto inbox = pair.memory(8);
+  const auto pool = pair.pool();
+  pair.a().flush();
+  ASSERT_NE(pair.a().failure(), nullptr);
+  EXPECT_EQ(pair.a().receive(sink(inbox)).refusal(), refusal::not_connected);
+  EXPECT_TRUE(pair.a().scope([&](operation_scope& scope) {
+    EXPECT_EQ(scope.receive(sink(inbox)).wait().refusal(), refusal::not_connected);
+  }));
+  auto owned = pair.a().post_receive(*pool.take(64));
+  EXPECT_EQ(owned.wait().refusal(), refusal::not_connected);
+  EXPECT_EQ(pair.a().in_flight(), 0U);
+}
+
+// rxe of Linux 6.1 and siw do not flush a receive that is posted to a queue pair in the error
+// state.
+TEST(blocking_channel, receive_posted_in_the_error_state_ends_without_a_limit) {
+  channel_pair pair;
+  auto inbox = pair.memory(8);
+  ASSERT_TRUE(pair.a().qp()->modify(queue_pair_attributes().set_state(queue_pair_state::error)));
+  const auto received = pair.a().receive(sink(inbox));
+  EXPECT_TRUE(received.end() == operation_end::failed || received.end() == operation_end::lost);
+  ASSERT_NE(pair.a().failure(), nullptr);
+  EXPECT_EQ(pair.a().failure()->cause, failure_cause::connection);
+}
+
+int (*device_poll_cq)(ibv_cq*, int, ibv_wc*) = nullptr;
+const channel* polling_channel = nullptr;
+std::optional<deadline> end_of_test;
+bool was_too_late = false;
+
+// Replaces ibv_poll_cq() of the device of `pair.a()` during its lifetime. The function calls
+// device_poll_cq() when `polling_channel` has a failure, or when the test has already failed.
+class replaced_poll {
+ public:
+  replaced_poll(channel_pair& pair, int (*by)(ibv_cq*, int, ibv_wc*))
+      : native_(pair.context().native()) {
+    device_poll_cq = native_->ops.poll_cq;
+    polling_channel = &pair.a();
+    end_of_test = deadline::after(std::chrono::seconds(30));
+    was_too_late = false;
+    native_->ops.poll_cq = by;
+  }
+  replaced_poll(const replaced_poll&) = delete;
+  replaced_poll& operator=(const replaced_poll&) = delete;
+  ~replaced_poll() { native_->ops.poll_cq = device_poll_cq; }
+
+  static bool may_poll() {
+    was_too_late = was_too_late || end_of_test->expired();
+    return polling_channel->failure() != nullptr || was_too_late;
+  }
+
+ private:
+  ibv_context* native_;
+};
+
+TEST(blocking_channel, receive_ends_if_the_error_state_left_no_completion) {
+  channel_pair pair;
+  auto inbox = pair.memory(8);
+  const replaced_poll replaced(pair, [](ibv_cq* queue, int count, ibv_wc* out) {
+    return replaced_poll::may_poll() ? device_poll_cq(queue, count, out) : 0;
+  });
+  ASSERT_TRUE(pair.a().qp()->modify(queue_pair_attributes().set_state(queue_pair_state::error)));
+  EXPECT_FALSE(pair.a().scope(
+      [&](operation_scope& scope) { static_cast<void>(scope.receive(sink(inbox))); }));
+  ASSERT_NE(pair.a().failure(), nullptr);
+  EXPECT_EQ(pair.a().failure()->cause, failure_cause::connection);
+  EXPECT_FALSE(was_too_late);
+}
+
+// Another channel of the same completion queue can have a completion at each poll.
+TEST(blocking_channel, limit_passes_although_each_poll_finds_completions) {
+  channel_pair pair;
+  auto inbox = pair.memory(8);
+  const replaced_poll replaced(pair, [](ibv_cq* queue, int count, ibv_wc* out) {
+    if (replaced_poll::may_poll()) return device_poll_cq(queue, count, out);
+    *out = {};
+    out->wr_id = ~std::uint64_t{0} >> 1;  // an operation that has lost its slot
+    return 1;
+  });
+  EXPECT_EQ(pair.a().receive(sink(inbox), abort_after(5ms)).end(), operation_end::aborted);
+  EXPECT_FALSE(was_too_late);
 }
 
 TEST(blocking_channel, call_whose_limit_has_passed_is_refused_and_the_connection_stays) {

@@ -265,6 +265,19 @@ TEST_F(managed_channel,
   EXPECT_EQ(asking.reconcile(second_message), settled(second_message));
 }
 
+TEST_F(managed_channel, wait_for_a_message_ends_if_the_peer_disconnects) {
+  auto ends = connect();
+  auto receive = ends.asking.post_receive(memory());
+  {
+    const channel gone = std::move(ends.answering);
+  }
+  ASSERT_NE(receive.wait(long_deadline()), nullptr);
+  EXPECT_FALSE(*receive.poll());
+  ASSERT_NE(ends.asking.failure(), nullptr);
+  EXPECT_EQ(ends.asking.failure()->cause, failure_cause::connection);
+  EXPECT_TRUE(ends.asking.connection()->is_disconnected().value());
+}
+
 TEST_F(managed_channel, reconnect_detects_a_restarted_peer) {
   auto ends = connect();
   {

@@ -121,7 +121,7 @@ TEST(recovery, first_failure_is_kept_and_later_ones_are_counted) {
 TEST(recovery, abort_and_flush_are_distinct_causes) {
   channel_pair pair(counting());
   auto inbox = pair.memory(8);
-  EXPECT_EQ(pair.a().receive(sink(inbox), abort_after(1ms)).end(), operation_end::aborted);
+  EXPECT_EQ(pair.a().receive(sink(inbox), abort_after(100ms)).end(), operation_end::aborted);
   ASSERT_NE(pair.a().failure(), nullptr);
   EXPECT_EQ(pair.a().failure()->cause, failure_cause::aborted);
   ASSERT_TRUE(pair.a().failure()->first);

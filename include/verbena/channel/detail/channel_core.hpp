@@ -269,8 +269,16 @@ class channel_core {
   void flush_because(failure_cause why);
   void flush_because(failure_cause why, deadline until);
   void fail_because(failure_cause why, int code = 0) noexcept;
+  void fail_and_flush_posted(failure_cause why) noexcept;
+  // Polls until `ended()`; calls `watch()` after each 64 polls.
+  template <class Ended, class Watch>
+  bool spin(deadline until, Ended&& ended, Watch&& watch);
+  // Polls until `ended()`; flushes the channel if the connection has ended without a completion.
   template <class Ended>
-  bool spin(deadline until, Ended&& ended);
+  bool spin_watching(deadline until, Ended&& ended);
+  [[nodiscard]] bool has_lost_connection();
+  // Returns the protection domain of usual posts, or the address of this object if there are none.
+  [[nodiscard]] const void* usual_domain() const noexcept;
   void end_all(int code) noexcept;
   // Leaks the buffers of all operations: the queue pair could not be destroyed.
   void leak_buffers() noexcept;
@@ -281,7 +289,7 @@ class channel_core {
   slot_reservation slots_;
   protection_domain domain_;
   channel_options options_;
-  const void* usual_domain_;  // is_usual() compares with it; matches none if messages are counted
+  const void* usual_domain_;         // is_usual() compares with it: usual_domain()
   std::vector<local_slice> pieces_;  // of the post in progress
   std::uint32_t max_read_sge_;
   std::array<std::uint32_t, 2> free_;  // room for sends and for receives

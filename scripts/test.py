@@ -42,6 +42,8 @@ REFERENCE_SOURCE = """
 bool matches(const std::string& text) { return std::regex_match(text, std::regex("a+b")); }
 """
 JOBS = str(max(2, os.cpu_count() or 2))
+# Unit tests wait for much of their time.
+UNIT_JOBS = str(2 * int(JOBS))
 SANITIZER_ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -110,11 +112,11 @@ class Run:
         chosen = ["--target", *targets] if targets else []
         self.step(f"build {preset}", "cmake", "--build", f"build/{preset}", "--parallel", JOBS, *chosen)
 
-    def ctest(self, preset, *arguments, environment=None):
+    def ctest(self, preset, *arguments, environment=None, jobs=JOBS):
         report = LOGS / f"{self.name}.{preset}.xml"
         report.unlink(missing_ok=True)
         self.command("ctest", "--test-dir", f"build/{preset}", "--output-on-failure", "--no-tests=error",
-                     "--timeout", "300", "--parallel", JOBS, "--output-junit", report, *arguments,
+                     "--timeout", "300", "--parallel", jobs, "--output-junit", report, *arguments,
                      environment={**SANITIZER_ENVIRONMENT, **(environment or {})})
         if not report.exists():
             raise StepFailed(f"ctest {preset}")
@@ -179,7 +181,7 @@ def suites(preset, *arguments):
     def stage(run):
         run.configure(preset)
         run.build(preset)
-        run.ctest(preset, *(arguments or ("-LE", APART)))
+        run.ctest(preset, *(arguments or ("-LE", APART)), jobs=UNIT_JOBS)
     return stage
 
 
@@ -210,7 +212,7 @@ def wrong_in_release(outcome, tests):
 def tsan_subset(run):
     run.configure("tsan")
     run.build("tsan", "tsan_tests")
-    run.ctest("tsan", "-L", "tsan", "-LE", "campaign")
+    run.ctest("tsan", "-L", "tsan", "-LE", "campaign", jobs=UNIT_JOBS)
 
 
 def labelled(label, *presets, needs_build=True, environment=None):

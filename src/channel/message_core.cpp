@@ -14,6 +14,7 @@
 #include "src/channel/connection_options.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/channel/detail/channel_core.hpp"  // the inline functions of operation_table
+#include "verbena/cm/connection.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
@@ -220,6 +221,16 @@ void message_core::flush() {
       until.expired() ? "a queue pair in the error state did not flush within 5 s; it is destroyed"
                       : "a queue pair in the error state refuses requests; it is destroyed");
   lose(0);
+}
+
+void message_core::look_for_disconnect() {
+  if (!connection_ || !queue_) return;
+  const auto is_closed = connection_->is_disconnected();
+  if (!is_closed.has_value() || !is_closed.value()) return;
+  // The flushed receives end the channel.
+  if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
+      !moved)
+    lose(moved.error().code());
 }
 
 error message_core::describe_violation(const completion& done) const {

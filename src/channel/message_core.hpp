@@ -138,9 +138,12 @@ class message_core final : public table_member {
 
   /// Polls once. Returns the number of completions.
   int progress();
-  /// Polls until `done()` is true. Returns false if `until` passes first or the channel ends.
+  /// Polls until `done()` is true. Returns false if `until` passes first or the channel ends. Looks
+  /// for a disconnect every 100 ms.
   template <class Done>
   bool wait(deadline until, Done done);
+  /// Flushes the queue pair if the connection manager reports that the peer has disconnected.
+  void look_for_disconnect();
   /// Posts a signaled write if unsignaled messages are in flight after the last signaled request.
   void end_silence();
   // Posts a signaled notice if no completion would report the last requests. Returns false if the
@@ -290,9 +293,18 @@ class message_core final : public table_member {
 template <class Done>
 bool message_core::wait(deadline until, Done done) {
   constexpr std::uint32_t polls_per_clock_read = 64;
-  for (std::uint32_t polls = 0; !done();) {
+  constexpr std::chrono::milliseconds time_between_looks(100);
+  auto next_look = deadline::after(time_between_looks);
+  for (std::uint32_t polls = 1; !done(); ++polls) {
     const bool idle = progress() == 0;
-    if (has_ended() || (++polls % polls_per_clock_read == 0 && until.expired())) return done();
+    if (has_ended()) return done();
+    if (polls % polls_per_clock_read == 0) {
+      if (until.expired()) return done();
+      if (next_look.expired()) {
+        look_for_disconnect();
+        next_look = deadline::after(time_between_looks);
+      }
+    }
     if (idle) relax();
   }
   return true;

@@ -18,6 +18,7 @@
 #include "verbena/channel/completion_hub.hpp"
 #include "verbena/channel/message_channel.hpp"
 #include "verbena/channel/message_channel_options.hpp"
+#include "verbena/channel/message_failure.hpp"
 #include "verbena/channel/prepared_message_channel.hpp"
 #include "verbena/channel/reconnection.hpp"
 
@@ -195,6 +196,22 @@ TEST_F(managed_channel_steps, message_channels_connect_on_one_thread) {
   EXPECT_EQ(passive.receive(long_deadline()).value().text(), "there");
   passive.send(peers::bytes_from("back"), long_deadline()).value();
   EXPECT_EQ(active.receive(long_deadline()).value().text(), "back");
+}
+
+TEST_F(managed_channel_steps, message_channel_ends_if_the_peer_disconnects) {
+  auto peer = find();
+  driven connecting(prepare_messages().connect_in_steps(peer, long_deadline()));
+  auto request = request_of(connecting);
+  driven accepting(prepare_messages().accept_in_steps(std::move(request), long_deadline()));
+  drive(connecting, accepting);
+  auto staying = connecting.take();
+  {
+    const auto gone = accepting.take();
+  }
+  const auto none = staying.receive(long_deadline());
+  ASSERT_FALSE(none.has_value());
+  ASSERT_NE(staying.failure(), nullptr) << none.error().message();
+  EXPECT_EQ(staying.failure()->part, failed_part::receive);
 }
 
 TEST_F(managed_channel_steps, message_channels_can_be_destroyed_at_each_step) {

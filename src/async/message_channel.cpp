@@ -2,6 +2,7 @@
 #include "verbena/async/message_channel.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "src/channel/message_core.hpp"
@@ -41,51 +42,55 @@ verbena::message_channel message_channel_state::take() {
 }
 
 bool message_operation::start(ended_function when_ended) noexcept {
-  const bool is_first = !state_->of() || event_ == index_of(message_event::delivery) ||
-                        state_->suspended(event_) == 0;
-  if (!until_.is_never() && until_.expired()) {
-    // Does not overtake waiting operations. If others wait, the result is that of a timeout.
-    if (is_first) attempt_(*this, true);
-    return false;
-  }
-  if (is_first && attempt_(*this, false)) return false;
+  const bool is_first = !state_->of() || !is_behind_others(0);
+  if (is_first && attempt_(*this, !until_.is_never() && until_.expired())) return false;
   suspend(when_ended);
-  if (!until_.is_never()) set_timer();
   return true;
 }
 
 bool message_operation::start_waiting(ended_function when_ended) noexcept {
   if (!state_->of()) return start(when_ended);
-  const bool has_limit = !until_.is_never();
-  const bool is_late = has_limit && until_.expired();
-  // Does not overtake waiting operations, as in start().
-  if (is_late && state_->suspended(event_) != 0) return false;
   suspend(when_ended);
   state_->core().wake_next();
-  if (is_late)
-    expire();
-  else if (has_limit)
-    set_timer();
   return true;
 }
 
+bool message_operation::is_behind_others(std::uint32_t own) const noexcept {
+  return event_ != index_of(message_event::delivery) && state_->suspended(event_) != own;
+}
+
+// If the deadline has passed, the operation waits nevertheless until its timer expires: messages
+// that have arrived may be left for it when the operations before it have their messages.
 void message_operation::suspend(ended_function when_ended) noexcept {
   complete = when_ended;
   is_suspended_ = true;
   ++state_->suspended(event_);
   state_->hold();
   state_->core().await(message_event(event_), *this);
+  if (!until_.is_never()) set_timer(until_.when());
 }
 
-void message_operation::set_timer() noexcept {
+void message_operation::set_timer(time_point when) noexcept {
   timer_.of = this;
-  timer_.expire = [](timer& self) noexcept { static_cast<limit_timer&>(self).of->expire(); };
-  state_->on().timers().set(timer_, until_.when());
+  timer_.expire = [](timer& self) noexcept { static_cast<limit_timer&>(self).of->pass_limit(); };
+  state_->on().timers().set(timer_, when);
+}
+
+void message_operation::pass_limit() noexcept {
+  // Messages have arrived, and the operations that wait take them one after the other. Later, this
+  // operation has a message, or there is none.
+  constexpr std::chrono::microseconds interval(10);
+  const bool is_receive = event_ == index_of(message_event::arrival);
+  if (is_receive && state_->of() && state_->core().has_message())
+    return set_timer(std::chrono::steady_clock::now() + interval);
+  expire();
 }
 
 bool message_operation::settle() noexcept {
   message_channel_state& of = *state_;
-  if (!attempt_(*this, has_expired_)) {
+  // If only the deadline has woken the operation, it does not overtake others that wait.
+  const bool may_attempt = !woken_by_timer_ || !of.of() || !is_behind_others(1);
+  if (may_attempt && !attempt_(*this, has_expired_)) {
     of.core().await(message_event(event_), *this, true);
     return false;
   }

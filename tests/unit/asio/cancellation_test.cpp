@@ -216,6 +216,25 @@ TEST_F(asio_cancellation, receive_whose_deadline_has_passed_takes_a_message_that
   EXPECT_EQ(receive(), std::error_code());
 }
 
+TEST_F(asio_cancellation, receives_whose_deadlines_have_passed_take_all_messages) {
+  std::vector<std::uint64_t> received;
+  int timeouts = 0;
+  const auto receive = [&] {
+    server->async_receive(deadline::at({}), [&](std::error_code ended, const receive_result& one) {
+      if (one) return received.push_back(number_in(one));
+      EXPECT_EQ(ended, net::error::timed_out);
+      ++timeouts;
+    });
+  };
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(client->get().try_send(bytes_of(i)));
+  const auto until = deadline::after(20s);
+  while (server->get().received() < 4 && !until.expired()) server->get().progress();
+  for (int i = 0; i < 5; ++i) receive();
+  run();
+  EXPECT_EQ(received, std::vector<std::uint64_t>({0, 1, 2, 3}));
+  EXPECT_EQ(timeouts, 1);
+}
+
 TEST_F(asio_cancellation, either_of_two_receives_leaves_the_message_of_the_other) {
   auto [left, right] = connect_messages();
   asio::message_channel other_client(engine, std::move(left));

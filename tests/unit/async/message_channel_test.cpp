@@ -190,6 +190,30 @@ TEST_F(async_messages, operation_whose_deadline_has_passed_does_not_overtake_tho
   }(*this));
 }
 
+// The first coroutine has its turn, but has not continued, when the others begin to receive.
+TEST_F(async_messages, receives_whose_deadlines_have_passed_take_all_messages_that_have_arrived) {
+  constexpr std::uint64_t count = 40;  // more than the polls between two checks of the timers
+  connect(tiny(count));
+  std::vector<std::uint64_t> received;
+  engine.run([](async_messages& of, std::vector<std::uint64_t>& in) -> task<void> {
+    const auto receive = [&](deadline until) -> task<void> {
+      const auto message = co_await of.b->receive(until);
+      EXPECT_EQ(message.has_value(), in.size() < count) << in.size();
+      if (message) in.push_back(number_in(*message));
+    };
+    async::scope running;
+    running.spawn(receive(deadline::never()));
+    for (std::uint64_t i = 0; i < count; ++i) EXPECT_TRUE(of.a->get().try_send(bytes_of(i)));
+    const auto until = deadline::after(20s);
+    while (of.b->get().received() < count && !until.expired()) of.b->get().progress();
+    // One more than there are messages.
+    for (std::uint64_t i = 0; i < count; ++i) running.spawn(receive(deadline::at({})));
+    co_await running.join();
+  }(*this, received));
+  ASSERT_EQ(received.size(), count);
+  for (std::uint64_t i = 0; i < count; ++i) EXPECT_EQ(received[i], i);
+}
+
 TEST_F(async_messages, sender_without_credit_continues_when_the_peer_receives) {
   engine.run([](async_messages& of) -> task<void> {
     of.exhaust();

@@ -88,7 +88,7 @@ class message_operation : protected queued_waiter {
   /// not called.
   [[nodiscard]] bool start(ended_function when_ended) noexcept;
   /// Starts the operation without an attempt to complete it, so that the first attempt is that of
-  /// settle(). Returns false if the operation ended immediately without a message.
+  /// settle(). Returns false if the operation ended immediately, because the channel was destroyed.
   [[nodiscard]] bool start_waiting(ended_function when_ended) noexcept;
   /// Tries to complete the operation. Returns false if it must wait again, because another call has
   /// used up the message or the room. Otherwise releases the channel state and the timer.
@@ -111,8 +111,12 @@ class message_operation : protected queued_waiter {
   };
 
   void suspend(ended_function when_ended) noexcept;
-  void set_timer() noexcept;
+  void set_timer(time_point when) noexcept;
+  /// Called when the deadline has passed.
+  void pass_limit() noexcept;
   void expire() noexcept;
+  /// Returns true if more than `own` operations wait that are served in the order of their calls.
+  [[nodiscard]] bool is_behind_others(std::uint32_t own) const noexcept;
   void end_turn() noexcept;
   void give_up() noexcept;
 

@@ -144,6 +144,7 @@ class all_results {
     void operator()() const noexcept { to->request_stop(); }
   };
   using outer_token = stop_token_of_t<env_of_t<Receiver>>;
+  using all_values = decltype(std::tuple_cat(std::declval<decayed_values<Senders>>()...));
 
  public:
   explicit all_results(Receiver to) : to_(std::move(to)) {}
@@ -162,7 +163,10 @@ class all_results {
   [[nodiscard]] all_env env() const noexcept { return {stops_.get_token()}; }
   template <std::size_t Index, class... Values>
   void end(Values&&... values) noexcept {
-    std::get<Index>(values_).emplace(std::forward<Values>(values)...);
+    // The copy of a value may throw.
+    auto thrown =
+        exception_of([&] { std::get<Index>(values_).emplace(std::forward<Values>(values)...); });
+    if (thrown) return fail(std::move(thrown));
     arrive();
   }
   void fail(std::exception_ptr why) noexcept {
@@ -184,17 +188,19 @@ class all_results {
   void arrive() noexcept {
     if (left_.fetch_sub(1) != 1) return;
     outer_.reset();
-    if (first_failure_ == failure::error) {
-      if constexpr (std::is_invocable_v<set_error_t, Receiver, std::exception_ptr>)
-        execution::set_error(std::move(to_), std::move(error_));
-    } else if (first_failure_ == failure::stopped) {
-      execution::set_stopped(std::move(to_));
-    } else {
-      auto all =
-          std::apply([](auto&... each) { return std::tuple_cat(*std::move(each)...); }, values_);
-      std::apply(
-          [this](auto&... each) { execution::set_value(std::move(to_), std::move(each)...); }, all);
-    }
+    if (first_failure_ == failure::error) return pass_error();
+    if (first_failure_ == failure::stopped) return execution::set_stopped(std::move(to_));
+    std::optional<all_values> all;
+    error_ = exception_of([&] {
+      std::apply([&](auto&... each) { all.emplace(std::tuple_cat(*std::move(each)...)); }, values_);
+    });
+    if (!all) return pass_error();
+    std::apply([this](auto&... each) { execution::set_value(std::move(to_), std::move(each)...); },
+               *all);
+  }
+  void pass_error() noexcept {
+    if constexpr (std::is_invocable_v<set_error_t, Receiver, std::exception_ptr>)
+      execution::set_error(std::move(to_), std::move(error_));
   }
 
   Receiver to_;

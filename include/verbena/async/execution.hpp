@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <exception>
 #include <stop_token>
 #include <tuple>
 #include <type_traits>
@@ -316,6 +317,21 @@ namespace detail {
 /// Copies of values, of which a sender may pass references.
 template <class... Values>
 using decayed_tuple = std::tuple<std::decay_t<Values>...>;
+
+/// Calls a function. Returns the exception that the function throws, or nullptr.
+template <class Function>
+[[nodiscard]] std::exception_ptr exception_of(Function&& call) noexcept {
+#ifdef VERBENA_NO_EXCEPTIONS
+  std::forward<Function>(call)();
+#else
+  try {
+    std::forward<Function>(call)();
+  } catch (...) {
+    return std::current_exception();
+  }
+#endif
+  return nullptr;
+}
 }  // namespace detail
 
 /// A type with the functions of an operation state.

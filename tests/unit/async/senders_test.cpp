@@ -491,5 +491,59 @@ TEST_F(async_senders, when_all_passes_a_stop_request_on) {
   EXPECT_EQ(result.stops, 1);
 }
 
+/// A value whose copies or moves throw.
+template <bool Copies>
+struct throwing_value {
+  throwing_value() = default;
+  throwing_value(const throwing_value& /*other*/) {
+    if (Copies) throw std::runtime_error("copied");
+  }
+  throwing_value(throwing_value&& /*other*/) {  // NOLINT(*-noexcept-move*): the case of the test
+    throw std::runtime_error("moved");
+  }
+  throwing_value& operator=(const throwing_value&) = delete;
+  ~throwing_value() = default;
+};
+
+/// A sender that completes at once with a reference to a value.
+template <class Value>
+struct sends_reference {
+  using sender_concept = execution::sender_t;
+  using completion_signatures =
+      execution::completion_signatures<execution::set_value_t(const Value&)>;
+  template <class Receiver>
+  struct state {
+    using operation_state_concept = execution::operation_state_t;
+    const Value* value;
+    Receiver to;
+    void start() noexcept { execution::set_value(std::move(to), *value); }
+  };
+  const Value* value;
+  [[nodiscard]] execution::empty_env get_env() const noexcept { return {}; }
+  template <execution::receiver Receiver>
+  [[nodiscard]] state<Receiver> connect(Receiver to) && {
+    return {value, std::move(to)};
+  }
+};
+
+TEST_F(async_senders, exception_of_a_copied_value_is_thrown_by_run) {
+  const throwing_value<true> value;
+  EXPECT_THROW(static_cast<void>(engine.run(sends_reference<throwing_value<true>>{&value})),
+               std::runtime_error);
+  EXPECT_TRUE(engine.run(write())) << "the engine is unaffected";
+}
+
+TEST_F(async_senders, exception_of_a_value_of_when_all_is_an_error) {
+  const throwing_value<true> copied;
+  EXPECT_THROW(static_cast<void>(engine.run(execution::when_all(
+                   b->receive(next_sink()), sends_reference<throwing_value<true>>{&copied}))),
+               std::runtime_error);
+  EXPECT_EQ(b->get().in_flight(), 0U) << "the other operation was stopped";
+  const throwing_value<false> moved;
+  EXPECT_THROW(static_cast<void>(
+                   engine.run(execution::when_all(sends_reference<throwing_value<false>>{&moved}))),
+               std::runtime_error);
+}
+
 }  // namespace
 }  // namespace verbena::test

@@ -33,7 +33,9 @@ class run_outcome {
     template <class... Values>
       requires std::is_constructible_v<values, Values...>
     void set_value(Values&&... each) && noexcept {
-      of_->values_.emplace(std::forward<Values>(each)...);
+      // The copy of a value may throw.
+      of_->exception_ = execution::detail::exception_of(
+          [&] { of_->values_.emplace(std::forward<Values>(each)...); });
       of_->end();
     }
     void set_error(std::exception_ptr why) && noexcept {

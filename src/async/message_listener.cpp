@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/call_or_else.hpp"
 #include "src/verbs/iwarp.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
@@ -138,7 +139,13 @@ class listener_state : private failure_observer {
   /// Sets the result of an operation to a channel or a failure. Returns false if there is none yet.
   [[nodiscard]] bool serve(listener_accept& which);
   void await(listener_accept& which) noexcept;
-  void stop_waiting(const listener_accept& which) noexcept;
+  void stop_waiting(const listener_accept& which) noexcept { remove(first_waiting_, which); }
+  /// Sets the results of operations that wait, and lets the next poll end them.
+  void serve_all() noexcept;
+  /// Takes back the client of an operation that has not ended, for the next operation.
+  void take_back(listener_accept& which) noexcept;
+  /// Lets an operation keep its client.
+  void release(listener_accept& which) noexcept;
   /// Starts to wait for the next client, unless max_pending is reached or accept() has not returned
   /// a failure yet.
   void listen() noexcept;
@@ -192,7 +199,8 @@ class listener_state : private failure_observer {
   void peer_accepted() noexcept;
   void start_negotiation(accepted_peer&& who);
   void negotiation_ended(std::list<client>::iterator which) noexcept;
-  void serve_all() noexcept;
+  static void append(listener_accept*& first, listener_accept& which) noexcept;
+  static void remove(listener_accept*& first, const listener_accept& which) noexcept;
 
   channel_needs needs_;
   listen_options options_;
@@ -203,6 +211,7 @@ class listener_state : private failure_observer {
   message_listener_statistics statistics_;
   std::deque<message_channel> connected_;
   listener_accept* first_waiting_ = nullptr;
+  listener_accept* first_served_ = nullptr;  // those that have a client and have not ended
   std::list<client> clients_;
   std::optional<acceptor> acceptor_;
   next_turn next_turn_;
@@ -216,6 +225,7 @@ void listener_state::close() noexcept {
   acceptor_.reset();
   clients_.clear();
   connected_.clear();
+  while (first_served_ != nullptr) release(*first_served_);
   tcp_.reset();
   manager_.reset();
   serve_all();
@@ -303,20 +313,38 @@ void listener_state::serve_all() noexcept {
   while (first_waiting_ != nullptr && serve(*first_waiting_)) {
     listener_accept& served = *first_waiting_;
     first_waiting_ = served.following_;
-    served.of_ = nullptr;
+    if (served.value_->has_value())
+      append(first_served_, served);
+    else
+      served.of_ = nullptr;
     on().table().append_completed(served);
   }
 }
 
-void listener_state::await(listener_accept& which) noexcept {
-  listener_accept** at = &first_waiting_;
+void listener_state::take_back(listener_accept& which) noexcept {
+  release(which);
+  // If there is no memory, the client is disconnected.
+  verbena::detail::call_or_else([&] { connected_.push_front(**std::move(which.value_)); }, [] {});
+  --statistics_.accepted;
+  serve_all();
+}
+
+void listener_state::release(listener_accept& which) noexcept {
+  remove(first_served_, which);
+  which.of_ = nullptr;
+}
+
+void listener_state::await(listener_accept& which) noexcept { append(first_waiting_, which); }
+
+void listener_state::append(listener_accept*& first, listener_accept& which) noexcept {
+  listener_accept** at = &first;
   while (*at != nullptr) at = &(*at)->following_;
   which.following_ = nullptr;
   *at = &which;
 }
 
-void listener_state::stop_waiting(const listener_accept& which) noexcept {
-  listener_accept** at = &first_waiting_;
+void listener_state::remove(listener_accept*& first, const listener_accept& which) noexcept {
+  listener_accept** at = &first;
   while (*at != nullptr && *at != &which) at = &(*at)->following_;
   if (*at != nullptr) *at = which.following_;
 }
@@ -341,21 +369,42 @@ bool listener_accept::start(ended_function when_ended) noexcept {
     value_.emplace(accept_timed_out());
     return false;
   }
+  await(when_ended);
+  if (!until_.is_never()) set_timer();
+  return true;
+}
+
+bool listener_accept::start_waiting(ended_function when_ended) noexcept {
+  listener_state& from = *of_;
+  await(when_ended);
+  from.serve_all();
+  from.listen();  // as in start()
+  if (value_) return true;
+  if (until_.expired())
+    end(accept_timed_out());
+  else if (!until_.is_never())
+    set_timer();
+  return true;
+}
+
+void listener_accept::await(ended_function when_ended) noexcept {
   complete = when_ended;
   on_ = &of_->on();
   of_->await(*this);
-  if (until_.is_never()) return true;
+}
+
+void listener_accept::set_timer() noexcept {
   timer_.of = this;
   timer_.expire = [](timer& self) noexcept {
     static_cast<limit_timer&>(self).of->end(accept_timed_out());
   };
   on_->timers().set(timer_, until_.when());
-  return true;
 }
 
 bool listener_accept::settle() noexcept {
   on_->timers().reset(timer_);
   on_ = nullptr;
+  if (of_ != nullptr) of_->release(*this);
   return true;
 }
 
@@ -368,7 +417,13 @@ void listener_accept::end(error why) noexcept {
 }
 
 void listener_accept::cancel() noexcept {
-  end(error::from_errno(ECANCELED, "message_listener::accept", {}, "the operation was cancelled"));
+  if (on_ == nullptr) return;
+  auto why =
+      error::from_errno(ECANCELED, "message_listener::accept", {}, "the operation was cancelled");
+  if (!value_) return end(std::move(why));
+  if (of_ == nullptr) return;  // has failed, or the listener was closed
+  of_->take_back(*this);
+  value_.emplace(std::move(why));
 }
 
 engine_state& listener_accept::on() const noexcept { return of_->on(); }
@@ -376,10 +431,12 @@ engine_state& listener_accept::on() const noexcept { return of_->on(); }
 listener_accept::~listener_accept() {
   if (on_ == nullptr) return;
   on_->timers().reset(timer_);
-  if (of_ != nullptr)
+  if (!value_) {
     of_->stop_waiting(*this);
-  else
+  } else {
     on_->table().remove_completed(*this);
+    if (of_ != nullptr) of_->take_back(*this);
+  }
 }
 
 }  // namespace detail

@@ -115,10 +115,10 @@ class [[nodiscard]] message_listener {
   ///
   /// Operations are served in the order of their calls. Any cancellation type ends an operation
   /// that waits; the listener is unaffected, and the next operation receives the client. An
-  /// operation that has a client already keeps it. The code is `asio::error::operation_aborted` if
-  /// the operation was cancelled or the listener was closed or destroyed, otherwise the code of an
-  /// error of bringup::listener::accept() or cm::listener::accept(). After such an error,
-  /// async_accept() can be called again.
+  /// operation takes its client when its handler is about to be called. The code is
+  /// `asio::error::operation_aborted` if the operation was cancelled or the listener was closed or
+  /// destroyed, otherwise the code of an error of bringup::listener::accept() or
+  /// cm::listener::accept(). After such an error, async_accept() can be called again.
   template <class Token>
   auto async_accept(Token&& token) {
     return async_accept(deadline::never(), std::forward<Token>(token));

@@ -86,7 +86,8 @@ class [[nodiscard]] message_listener {
   message_listener& operator=(message_listener&& other) noexcept = default;
 
   /// Waits for the next connected client. The value is a `result<async::message_channel>`. Several
-  /// coroutines may wait; they are served in the order in which their operations were started.
+  /// coroutines may wait; they are served in the order in which their operations were started. If
+  /// an operation is stopped or destroyed before it ends, the next operation returns its client.
   ///
   /// Errors: `timed_out`; ECANCELED if the listener was closed or destroyed; those of
   /// bringup::listener::accept() and cm::listener::accept(), after which accept() can be called

@@ -300,6 +300,34 @@ TEST_F(asio_connections, cancelled_accept_leaves_the_client_to_the_next_one) {
   check(served.value(), asked.value());
 }
 
+// The client is usually connected when the first accept begins, so that the operation has the
+// client when it is cancelled.
+TEST_F(asio_connections, accept_that_has_its_client_leaves_it_to_the_next_one_when_cancelled) {
+  auto listener = open();
+  std::optional<accepted> asked;
+  connect(listener, [&](std::error_code, accepted channel) { asked = std::move(channel); });
+  run();
+  ASSERT_TRUE(asked && *asked);
+  // Keeps the engine polling until the other side has connected.
+  asked->value().async_receive(deadline::after(100ms), net::detached);
+  run();
+  for (const auto type : all_cancellations) {
+    std::optional<std::error_code> code;
+    net::cancellation_signal signal;
+    listener.async_accept(net::bind_cancellation_slot(
+        signal.slot(), [&](std::error_code ended, const accepted&) { code = ended; }));
+    signal.emit(type);
+    run();
+    EXPECT_EQ(code, net::error::operation_aborted);
+  }
+  std::optional<accepted> served;
+  listener.async_accept(connect_deadline(),
+                        [&](std::error_code, accepted channel) { served = std::move(channel); });
+  run();
+  ASSERT_TRUE(served && *served);
+  check(served->value(), asked->value());
+}
+
 TEST_F(asio_connections, handlers_are_called_on_their_executor) {
   auto listener = open();
   auto strand = net::make_strand(*io);

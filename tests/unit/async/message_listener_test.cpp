@@ -16,8 +16,10 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,7 @@
 #include "tests/unit/bringup/peers.hpp"
 #include "tests/unit/channel/channel_pair.hpp"
 #include "verbena/async/engine.hpp"
+#include "verbena/async/execution.hpp"
 #include "verbena/async/scope.hpp"
 #include "verbena/async/task.hpp"
 #include "verbena/channel/prepared_message_channel.hpp"
@@ -82,6 +85,14 @@ class message_listeners : public ::testing::Test {
             pd,
             peers::listen(streams),
             {.channels = tiny_messages, .negotiation_timeout = timeout}};
+  }
+  /// Polls until an accept() has a client.
+  void poll_until_accepted(const async::message_listener& from) {
+    const auto until = listener_deadline();
+    while (from.statistics().accepted == 0 && !until.expired()) {
+      engine.poll();
+      static_cast<void>(engine.arm());  // the next poll looks at the descriptors
+    }
   }
   /// Accepts `count` clients and echoes one message of each. Returns the number of successes.
   [[nodiscard]] task<int> serve(async::message_listener& from, int count) {
@@ -305,6 +316,86 @@ TEST_F(message_listeners, sides_can_be_destroyed_at_each_step) {
   }
   auto listener = open();
   EXPECT_EQ(engine.run(serve_and_ask(listener, 2)), 2);
+}
+
+/// Counts the clients and the stops.
+struct receiver_of_client {
+  using receiver_concept = async::execution::receiver_t;
+
+  struct env {
+    std::stop_token token;
+    [[nodiscard]] std::stop_token query(
+        async::execution::get_stop_token_t /*which*/) const noexcept {
+      return token;
+    }
+  };
+  std::stop_token token;
+  int* clients;
+  int* stops;
+
+  [[nodiscard]] env get_env() const noexcept { return {token}; }
+  void set_value(const result<async::message_channel>& client) && noexcept {
+    EXPECT_TRUE(client);
+    ++*clients;
+  }
+  void set_stopped() && noexcept { ++*stops; }
+};
+
+TEST_F(message_listeners, client_of_an_accept_that_is_destroyed_is_left_to_the_next_one) {
+  auto listener = open();
+  const auto accepting = accept_alone(listener);
+  const auto connecting = connect_alone(*this, listener.port());
+  poll_until_accepted(listener);
+  ASSERT_FALSE(accepting.handle.done()) << "continues in the next poll";
+  accepting.handle.destroy();
+  EXPECT_EQ(listener.statistics().accepted, 0U);
+  const auto client = engine.run(listener.accept(deadline::after(20s)));
+  ASSERT_TRUE(client);
+  EXPECT_TRUE(std::get<0>(*client));
+  connecting.handle.destroy();
+}
+
+TEST_F(message_listeners, client_of_an_accept_that_is_stopped_is_left_to_the_next_one) {
+  auto listener = open();
+  std::stop_source stopped;
+  int clients = 0;
+  int stops = 0;
+  const auto accept = [&](std::stop_token token) {
+    return async::execution::connect(listener.accept(),
+                                     receiver_of_client{std::move(token), &clients, &stops});
+  };
+  auto first = accept(stopped.get_token());
+  auto second = accept({});
+  async::execution::start(first);
+  async::execution::start(second);
+  const auto connecting = connect_alone(*this, listener.port());
+  poll_until_accepted(listener);
+  stopped.request_stop();
+  const auto until = listener_deadline();
+  while (clients + stops < 2 && !until.expired()) engine.poll();
+  EXPECT_EQ(clients, 1);
+  EXPECT_EQ(stops, 1);
+  EXPECT_EQ(listener.statistics().accepted, 1U);
+  connecting.handle.destroy();
+}
+
+// The listener cannot take the client back.
+TEST_F(message_listeners, accept_with_a_client_outlives_its_listener) {
+  std::optional listener(open());
+  std::stop_source stopped;
+  int clients = 0;
+  int stops = 0;
+  auto accepting = async::execution::connect(
+      listener->accept(), receiver_of_client{stopped.get_token(), &clients, &stops});
+  async::execution::start(accepting);
+  const auto connecting = connect_alone(*this, listener->port());
+  poll_until_accepted(*listener);
+  listener.reset();
+  stopped.request_stop();
+  const auto until = listener_deadline();
+  while (clients + stops == 0 && !until.expired()) engine.poll();
+  EXPECT_EQ(clients, 1);
+  connecting.handle.destroy();
 }
 
 // The second client waits in the backlog until accept() returns the first client, which is

@@ -29,6 +29,7 @@
 #include "verbena/asio/detail/pending_operation.hpp"
 #include "verbena/asio/detail/result_code.hpp"
 #include "verbena/async/detail/channel_operation.hpp"
+#include "verbena/async/detail/listener_accept.hpp"
 #include "verbena/async/detail/message_operation.hpp"
 #include "verbena/async/detail/operation_state.hpp"
 #include "verbena/base/error.hpp"
@@ -186,10 +187,11 @@ class handler_operation final : public pending_operation, private Operation {
       std::is_base_of_v<async::detail::channel_operation, Operation>;
   static constexpr bool is_of_messages =
       std::is_base_of_v<async::detail::message_operation, Operation>;
-  // Takes a message, which an operation must take immediately before its handler is called: if
-  // another handler cancels the operation first, the message stays in the channel.
-  static constexpr bool takes_message =
-      std::is_base_of_v<async::detail::message_receive, Operation>;
+  // Takes a message or a client, which an operation must take immediately before its handler is
+  // called: if another handler cancels the operation first, the message stays in the channel, and
+  // the client stays in the listener.
+  static constexpr bool takes_late = std::is_base_of_v<async::detail::message_receive, Operation> ||
+                                     std::is_base_of_v<async::detail::listener_accept, Operation>;
 
  public:
   /// Starts the operation with these arguments. After it has ended, a step of `on` calls `handler`.
@@ -213,9 +215,9 @@ class handler_operation final : public pending_operation, private Operation {
   }
 
   void finish() override {
-    if constexpr (takes_message) {
+    if constexpr (takes_late) {
       if (std::exchange(is_unsettled_, false)) {
-        const bool is_closed = !this->state().of().has_value();
+        const bool is_closed = has_lost_channel();
         if (!this->settle()) return on_.add(*this);
         note_end(is_closed);
       }
@@ -308,10 +310,16 @@ class handler_operation final : public pending_operation, private Operation {
     return on;
   }
   [[nodiscard]] bool start() noexcept {
-    if constexpr (takes_message)
+    if constexpr (takes_late)
       return this->start_waiting(when_ended);
     else
       return Operation::start(when_ended);
+  }
+  [[nodiscard]] bool has_lost_channel() const noexcept {
+    if constexpr (is_of_messages)
+      return !this->state().of().has_value();
+    else
+      return false;
   }
   [[nodiscard]] std::error_code code_of_failure(const value_type& outcome) const {
     const auto aborted = ::asio::error::make_error_code(::asio::error::operation_aborted);
@@ -330,17 +338,14 @@ class handler_operation final : public pending_operation, private Operation {
     if constexpr (is_of_channel) {
       self.settle();
       self.slot_.leave();
-    } else if constexpr (!is_of_messages) {
-      if (!self.settle()) return;
-      self.note_end(false);
     } else {
-      if constexpr (takes_message) {
+      if constexpr (takes_late) {
         if (self.on_.is_behind()) [[unlikely]] {
           self.is_unsettled_ = true;
           return self.on_.end(self);
         }
       }
-      const bool is_closed = !self.state().of().has_value();
+      const bool is_closed = self.has_lost_channel();
       if (!self.settle()) return;
       self.note_end(is_closed);
     }

@@ -32,8 +32,12 @@ class listener_accept : protected queued_waiter {
   /// Starts the operation. Returns false if the result is known immediately; `then` is then not
   /// called.
   [[nodiscard]] bool start(ended_function then) noexcept;
+  /// Starts the operation, and returns true: a later poll calls `then`, also if the result is known
+  /// immediately.
+  [[nodiscard]] bool start_waiting(ended_function then) noexcept;
   [[nodiscard]] bool settle() noexcept;
-  /// Ends the operation early. The listener is unaffected.
+  /// Ends the operation early. The listener is unaffected, and keeps a client that the operation
+  /// has already, because the caller of cancel() may discard the result.
   void cancel() noexcept;
   /// Precondition: the operation was not started.
   [[nodiscard]] engine_state& on() const noexcept;
@@ -45,14 +49,18 @@ class listener_accept : protected queued_waiter {
     listener_accept* of = nullptr;
   };
 
+  void await(ended_function then) noexcept;
+  void set_timer() noexcept;
   /// Ends a waiting operation. The next poll calls its ended_function.
   void end(error why) noexcept;
 
-  listener_state* of_;  // nullptr: served or ended, value_ is set
+  // The listener while the operation waits, and while it has a client that the listener can take
+  // back. Otherwise nullptr; value_ is set then.
+  listener_state* of_;
   deadline until_;
   limit_timer timer_;
   std::optional<verbena::result<message_channel>> value_;
-  listener_accept* following_ = nullptr;  // the next operation that waits
+  listener_accept* following_ = nullptr;  // the next operation that waits, or that has a client
   engine_state* on_ = nullptr;            // nullptr: not started, or settled
 };
 

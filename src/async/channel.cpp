@@ -18,7 +18,7 @@ constexpr std::chrono::seconds longest_flush(5);
 }  // namespace
 
 channel_state::channel_state(engine_state& on, verbena::channel&& of) noexcept
-    : on_(on), of_(std::move(of)), core_(&of_->core()), ready_{core_, core_} {
+    : on_(on), of_(std::move(of)), core_(&of_->core()), ready_{core_, core_}, watch_(on) {
   VERBENA_ASSERT(&core_->table() == &on_.table(),
                  "the channel was not created on the hub of its async::engine: create it on "
                  "engine.hub()");
@@ -29,8 +29,18 @@ channel_state::channel_state(engine_state& on, verbena::channel&& of) noexcept
   flush_.of = this;
   flush_.expire = [](timer& self) noexcept {
     channel_state& mine = *static_cast<flush_timer&>(self).of;
-    if (mine.of_ && mine.core_->is_aborting() && mine.core_->in_flight() != 0) mine.core_->lose(0);
+    if (mine.of_ && mine.core_->failure() != nullptr && mine.core_->in_flight() != 0)
+      mine.core_->lose(0);
   };
+  watch_.start(
+      core_->connection(),
+      [](void* self) {
+        channel_state& mine = *static_cast<channel_state*>(self);
+        if (!mine.core_->flush_if_disconnected()) return false;
+        mine.limit_flush();
+        return true;
+      },
+      this);
 }
 
 channel_state::~channel_state() {
@@ -41,6 +51,7 @@ channel_state::~channel_state() {
 verbena::channel channel_state::take() {
   VERBENA_ASSERT(core().in_flight() == 0,
                  "release() of a channel with operations in flight: await them first");
+  watch_.stop();
   return *std::move(of_);
 }
 
@@ -80,7 +91,11 @@ void channel_state::abort(failure_cause why) noexcept {
   // The limit of an earlier call remains while operations of that call are in flight.
   const bool has_limit = core_->is_aborting() && flush_.is_set;
   core_->begin_abort(why);
-  if (has_limit || !core_->qp() || core_->in_flight() == 0) return;
+  if (!has_limit) limit_flush();
+}
+
+void channel_state::limit_flush() noexcept {
+  if (!core_->qp() || core_->in_flight() == 0) return;
   on_.timers().reset(flush_);
   on_.timers().set(flush_, std::chrono::steady_clock::now() + longest_flush);
   update_unusual();
@@ -102,6 +117,7 @@ void channel_state::flush() noexcept {
 }
 
 void channel_state::close() noexcept {
+  watch_.stop();  // before the descriptor is closed
   of_.reset();
   core_ = nullptr;
   ready_ = {};

@@ -20,21 +20,29 @@ constexpr std::size_t index_of(message_event what) { return static_cast<std::siz
 
 message_channel_state::message_channel_state(engine_state& on,
                                              verbena::message_channel&& of) noexcept
-    : on_(on), of_(std::move(of)) {
+    : on_(on), of_(std::move(of)), watch_(on) {
   VERBENA_ASSERT(&core().table() == &on_.table(),
                  "the message channel was not prepared on the hub of its async::engine: prepare it "
                  "on engine.hub()");
   on_.add_user();
+  watch_.start(
+      core().connection(),
+      [](void* self) {
+        return static_cast<message_channel_state*>(self)->core().flush_if_disconnected();
+      },
+      this);
 }
 
 void message_channel_state::close() noexcept {
   if (!of_) return;
+  watch_.stop();  // before the descriptor is closed
   core().wake_all();
   of_.reset();
 }
 
 verbena::message_channel message_channel_state::take() {
   VERBENA_ASSERT(of_.has_value(), "release() of a message channel that was taken before");
+  watch_.stop();
   core().wake_all();
   verbena::message_channel out = *std::move(of_);
   of_.reset();

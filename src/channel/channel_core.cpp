@@ -124,10 +124,18 @@ bool channel_core::has_lost_connection() {
   if (record_->failure) return true;
   if (record_->connection) {
     const auto is_closed = record_->connection->is_disconnected();
-    if (is_closed.has_value() && is_closed.value()) return true;
+    if (!is_closed.has_value()) log(log_level::warning, is_closed.error().message());
+    if (!is_closed.has_value() || is_closed.value()) return true;
   }
   const auto state = queue_->current_state();
   return state && *state == queue_pair_state::error;
+}
+
+bool channel_core::flush_if_disconnected() {
+  if (!queue_) return true;
+  if (!has_lost_connection()) return false;
+  fail_and_flush_posted(failure_cause::connection);
+  return true;
 }
 
 void channel_core::await_longer(const operation_waiter& waiter, deadline until) {

@@ -223,14 +223,17 @@ void message_core::flush() {
   lose(0);
 }
 
-void message_core::look_for_disconnect() {
-  if (!connection_ || !queue_) return;
+bool message_core::flush_if_disconnected() {
+  if (!queue_) return true;
+  if (!connection_) return false;
   const auto is_closed = connection_->is_disconnected();
-  if (!is_closed.has_value() || !is_closed.value()) return;
+  if (!is_closed.has_value()) log(log_level::warning, is_closed.error().message());
+  if (is_closed.has_value() && !is_closed.value()) return false;
   // The flushed receives end the channel.
   if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
       !moved)
     lose(moved.error().code());
+  return true;
 }
 
 error message_core::describe_violation(const completion& done) const {

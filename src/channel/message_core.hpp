@@ -142,8 +142,11 @@ class message_core final : public table_member {
   /// for a disconnect every 100 ms.
   template <class Done>
   bool wait(deadline until, Done done);
-  /// Flushes the queue pair if the connection manager reports that the peer has disconnected.
-  void look_for_disconnect();
+  /// If the connection manager reports that the peer has disconnected, moves the queue pair to the
+  /// error state, without waiting for the flush, and returns true.
+  [[nodiscard]] bool flush_if_disconnected();
+  /// Returns the connection of the connection manager; nullptr without one.
+  [[nodiscard]] cm::connection* connection() const noexcept { return connection_.get(); }
   /// Posts a signaled write if unsignaled messages are in flight after the last signaled request.
   void end_silence();
   // Posts a signaled notice if no completion would report the last requests. Returns false if the
@@ -301,7 +304,7 @@ bool message_core::wait(deadline until, Done done) {
     if (polls % polls_per_clock_read == 0) {
       if (until.expired()) return done();
       if (next_look.expired()) {
-        look_for_disconnect();
+        static_cast<void>(flush_if_disconnected());
         next_look = deadline::after(time_between_looks);
       }
     }

@@ -201,7 +201,7 @@ class Channels(unittest.TestCase):
 class Asynchronous(unittest.TestCase):
     """Connections of the modules async and asio. The stage vm-matrix runs their other tests on rxe0."""
 
-    suites = {"async_test": "managed_message_listeners.*", "asio_test": "asio_managed_connections.*:asio_steps.*"}
+    suites = {"async_test": "managed_message_listeners.*:managed_async_channels.*", "asio_test": "asio_managed_connections.*:asio_steps.*"}
     # See ConnectionManager: iw_cm destroys the identifier of the active side only after 10 s.
     left_out = {"rxe0": (), "siw0": ("asio_managed_connections.cancelled_attempt_leaves_nothing",)}
 

@@ -507,5 +507,42 @@ TEST(managed_message_listeners, clients_connect_by_the_connection_manager) {
   EXPECT_EQ(echoed, count);
 }
 
+/// Receives once; returns true if the channel has ended.
+task<bool> ends_without_message(async::message_channel channel) {
+  auto received = co_await channel.receive(listener_deadline());
+  co_return !received.has_value() && channel.get().failure() != nullptr;
+}
+
+TEST(managed_message_listeners, receive_ends_if_the_peer_disconnects) {
+  const tested_manager manager;
+  auto from = manager.open();
+  const auto port = from.port();
+  const auto context = from.id().context().value();
+  const auto pd = context.allocate_pd().value();
+  auto engine = async::engine::create(context, {.operations = 2 * places_of_tiny}).value();
+  async::message_listener listener(engine, pd, std::move(from), {.channels = tiny_messages});
+  bool has_ended = false;
+  const auto connect_and_leave = [&]() -> task<void> {
+    auto peer = co_await engine.complete(manager.resolve_in_steps(port, listener_deadline()));
+    auto prepared = message_channel::prepare(pd, engine.hub(), tiny_messages).value();
+    auto made = co_await engine.complete(
+        std::move(prepared).connect_in_steps(peer.value(), listener_deadline()));
+    EXPECT_TRUE(made.has_value());
+  };
+  const auto serve = [&]() -> task<void> {
+    auto client = co_await listener.accept(listener_deadline());
+    const bool ended = co_await ends_without_message(std::move(client).value());
+    has_ended = ended;
+  };
+  const auto all = [&]() -> task<void> {
+    async::scope running;
+    running.spawn(connect_and_leave());
+    running.spawn(serve());
+    co_await running.join();
+  };
+  engine.run(all());
+  EXPECT_TRUE(has_ended);
+}
+
 }  // namespace
 }  // namespace verbena::test

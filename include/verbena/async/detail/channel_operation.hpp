@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "verbena/async/detail/disconnect_watch.hpp"
 #include "verbena/async/detail/engine_state.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/channel/channel.hpp"
@@ -86,6 +87,8 @@ class channel_state {
  private:
   ~channel_state();
   void update_unusual() noexcept;
+  // Sets the time at which a queue pair that does not flush is destroyed.
+  void limit_flush() noexcept;
   struct flush_timer : timer {
     channel_state* of = nullptr;
   };
@@ -98,6 +101,7 @@ class channel_state {
   bool is_unusual_ = false;
   std::uint32_t holders_ = 1;
   flush_timer flush_;
+  disconnect_watch watch_;
 };
 
 /// The common part of the operations. A derived class starts the operation at most once, and its

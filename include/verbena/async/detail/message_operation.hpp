@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "verbena/async/detail/disconnect_watch.hpp"
 #include "verbena/async/detail/engine_state.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/channel/buffer_slice.hpp"
@@ -55,6 +56,7 @@ class message_channel_state {
   std::optional<verbena::message_channel> of_;
   std::array<std::uint32_t, 3> suspended_{};
   std::uint32_t holders_ = 1;
+  disconnect_watch watch_;
 };
 
 /// The common part of the operations. A derived class starts the operation at most once, and its

@@ -161,6 +161,9 @@ class channel_core {
   void keep(std::shared_ptr<cm::connection> connection) noexcept;
   /// Returns that connection; nullptr without a connection manager.
   [[nodiscard]] cm::connection* connection() const noexcept;
+  /// If the connection has ended, moves the queue pair to the error state, without waiting for the
+  /// flush, and returns true.
+  [[nodiscard]] bool flush_if_disconnected();
   /// Flushes, destroys the queue pair, and records the end of the connection in the book.
   void disconnect();
   /// Makes the first operation connect the channel to `peer`. Precondition: it has no queue pair.

@@ -352,21 +352,27 @@ void mad_gateway::endpoint_closed(mad_exchange& exchange, time_point now) {
 
 // Messages of the peer.
 
-/// Handles the rejection of a peer that gives up its request before an answer, and so does not have
-/// the ID of this side.
-void mad_gateway::request_given_up(const frame& rejection) {
-  const auto known = by_peer_.find({with_port(rejection.source, 0), rejection.communication_id});
-  if (known == by_peer_.end()) return;
+bool mad_gateway::request_given_up(const address& peer, const mad& rejection) {
+  return end_given_up(peer, rejection.sender_id, rejection.content);
+}
+
+/// Ends the request `remote_id` of a peer. Returns false if there is none without an answer.
+bool mad_gateway::end_given_up(const address& peer, std::uint32_t remote_id,
+                               const frame& rejection) {
+  const auto known = by_peer_.find({with_port(peer, 0), remote_id});
+  if (known == by_peer_.end()) return false;
   mad_exchange& exchange = exchanges_.at(known->second);
-  if (exchange.state != exchange_state::requested || exchange.is_sidr) return;
+  if (exchange.state != exchange_state::requested || exchange.is_sidr) return false;
   frame out = rejection;
   out.kind = frame_kind::rejection;
   forward(exchange, out);
   finish(exchange, options_.clock());
+  return true;
 }
 
 void mad_gateway::remote_request_arrived(std::uint32_t port_key, const frame& request) {
-  if (request.kind == frame_kind::remote_rejection) return request_given_up(request);
+  if (request.kind == frame_kind::remote_rejection)
+    return static_cast<void>(end_given_up(request.source, request.communication_id, request));
   const time_point now = options_.clock();
   const address peer = with_port(request.source, 0);
   if (const auto known = by_peer_.find({peer, request.communication_id}); known != by_peer_.end()) {

@@ -48,6 +48,9 @@ class mad_gateway final : public remote_request_observer {
   /// The program has received data of the connection: it is established, although the last message
   /// of the handshake has not arrived.
   void note_established(std::uint32_t communication_id, time_point now);
+  /// Handles the rejection of a peer that gives up its request before an answer, and so does not
+  /// have the ID of this side. Returns false if this process has no such request.
+  [[nodiscard]] bool request_given_up(const address& peer, const mad& rejection);
   /// Repeats messages and ends exchanges at their deadlines.
   void expire(time_point now);
   [[nodiscard]] time_point next_deadline() const noexcept {
@@ -124,7 +127,7 @@ class mad_gateway final : public remote_request_observer {
   void forward(mad_exchange& exchange, const frame& what);
   void forward(mad_exchange& exchange, frame_kind kind, std::uint32_t reason = 0);
 
-  void request_given_up(const frame& rejection);
+  bool end_given_up(const address& peer, std::uint32_t remote_id, const frame& rejection);
   void reply_arrived(mad_exchange& exchange, const mad& message, time_point now);
   void sidr_reply_arrived(mad_exchange& exchange, const mad& message, time_point now);
   void rejected(mad_exchange& exchange, const mad& message, time_point now);

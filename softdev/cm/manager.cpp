@@ -151,10 +151,11 @@ void manager::handle_received(time_point now) {
       early_.arrive(each.own, each.peer, *message, now);
       continue;
     }
-    // The peer has no communication ID of this side yet. The request is on its way to the process
-    // that listens, which may be this one.
+    // The peer has no communication ID of this side yet. This process has the request, or the
+    // request is on its way to the process that listens, which may be this one. A request of this
+    // process ends also if its listener no longer exists.
     if (message->kind == mad_kind::rejection && message->receiver_id == 0) {
-      early_.give_up(each.peer, *message);
+      if (!other_hosts_.request_given_up(each.peer, *message)) early_.give_up(each.peer, *message);
       continue;
     }
     other_hosts_.message_arrived(each.own, each.peer, *message, now);

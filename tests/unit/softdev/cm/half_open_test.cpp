@@ -25,6 +25,21 @@ TEST_F(cm_half_open, request_that_is_given_up_before_an_answer_ends) {
   EXPECT_EQ(b->all.accept(request.about, {.local = {.queue_pair = 23}, .data = {}}), EINVAL);
 }
 
+// The program that has taken the request can destroy its listener before it answers.
+TEST_F(cm_half_open, request_that_is_given_up_ends_without_its_listener) {
+  requests_come_by_managers = true;
+  start({.first_repeat = std::chrono::minutes(1), .max_half_open = 1});
+  const endpoint_ptr active = connect();
+  const event request = b->expect(event_kind::connect_request);
+  b->all.destroy(listener);
+  a->all.destroy(active);
+  EXPECT_EQ(count_of(mad_kind::rejection), 1U);
+  listen_at_b();
+  // Has the place of the request that was given up.
+  established();
+  EXPECT_EQ(b->all.accept(request.about, {.local = {.queue_pair = 23}, .data = {}}), EINVAL);
+}
+
 // The process that receives the rejection is not the one that listens.
 TEST_F(cm_half_open, request_that_is_given_up_ends_in_another_process) {
   requests_come_by_managers = true;

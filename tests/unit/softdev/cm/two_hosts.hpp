@@ -86,6 +86,9 @@ class two_hosts : public ::testing::Test {
     b = std::make_unique<host>(host_b, large_slots + 5, options, network);
     if (owner_of_b_does_not_listen)
       owner_of_b = std::make_unique<host>(host_b, large_slots + 6, options, network);
+    listen_at_b();
+  }
+  void listen_at_b() {
     listener = b->all.create(b->events, port_space::tcp);
     ASSERT_EQ(b->all.bind(listener, {.family = address_family::ipv4}), 0);
     ASSERT_EQ(b->all.listen(listener, 0), 0);

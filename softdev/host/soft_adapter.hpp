@@ -41,7 +41,8 @@ class soft_adapter {
   /// Handles a readable address_fd(), or the time of next_read(). One thread at a time.
   void addresses_changed();
   /// Returns when the addresses have to be read again because they could not be read, for example
-  /// for lack of descriptors; `never` if they were read. On CLOCK_MONOTONIC.
+  /// for lack of descriptors; `never` if they were read. The interval between two attempts grows
+  /// from 0.1 s to 60 s. On CLOCK_MONOTONIC.
   [[nodiscard]] time_ns next_read() const noexcept { return next_read_.load(); }
 
   /// The LID of the subnet manager; 0 on Ethernet.
@@ -58,11 +59,15 @@ class soft_adapter {
   [[nodiscard]] device_listeners& listeners() noexcept { return listeners_; }
 
  private:
+  /// If the time of next_read() has come: doubles the interval, up to 60 s.
+  void postpone_due_read();
+
   const softdev::persona persona_;
   const address_watch addresses_;
   const std::uint64_t network_;  ///< see find_network_namespace()
   std::mutex refresh_;           ///< held from reading the addresses to changing the table
   std::atomic<time_ns> next_read_;
+  time_ns interval_;  ///< between two attempts to read the addresses; guarded by `refresh_`
   gid_table gids_;
   std::atomic<std::uint16_t> sm_lid_;
   std::atomic<std::uint8_t> speed_{port_speed::edr};

@@ -16,6 +16,7 @@
 
 #include "softdev/host/settings.hpp"
 #include "softdev/host/soft_adapter.hpp"
+#include "softdev/ipc/clock.hpp"
 #include "softdev/wire/socket/udp_socket.hpp"
 #include "tests/unit/softdev/descriptor_limit.hpp"
 #include "verbena/base/log.hpp"
@@ -125,19 +126,44 @@ TEST(soft_adapter, addresses_that_cannot_be_read_at_first_are_read_again) {
   EXPECT_EQ(adapter.next_read(), never);
 }
 
+TEST(soft_adapter, interval_between_attempts_to_read_the_addresses_doubles) {
+  soft_adapter adapter(describe_host(), {});
+  const descriptor_limit full(0);
+  EXPECT_FALSE(adapter.refresh_gids());
+  // An early attempt neither postpones the next one nor changes the interval.
+  const time_ns first = adapter.next_read();
+  if (monotonic_now() < first) {
+    EXPECT_FALSE(adapter.refresh_gids());
+    EXPECT_TRUE(adapter.next_read() == first || first <= monotonic_now());
+  }
+  for (time_ns interval = 200'000'000; interval <= 400'000'000; interval *= 2) {
+    while (monotonic_now() < adapter.next_read()) std::this_thread::yield();
+    const time_ns due = monotonic_now();
+    adapter.addresses_changed();
+    EXPECT_GE(adapter.next_read(), due + interval);
+  }
+}
+
 TEST(soft_adapter, addresses_of_another_network_namespace_are_ignored) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can enter a network namespace here";
   soft_adapter adapter(describe_host(), {});
   const gid_table::entries before = adapter.gids().all();
+  persona unread = describe_host();
+  unread.complete = false;
+  soft_adapter reads_again(unread, {});
   bool has_moved = false;
   bool has_changed = false;
   std::thread([&] {
     has_moved = ::unshare(CLONE_NEWNET) == 0;
-    if (has_moved) has_changed = adapter.refresh_gids();
+    if (has_moved) has_changed = adapter.refresh_gids() || reads_again.refresh_gids();
   }).join();
   if (!has_moved) GTEST_SKIP() << "this process cannot create a network namespace";
   EXPECT_FALSE(has_changed);
   EXPECT_EQ(adapter.gids().all(), before);
+  // A thread of the device's namespace still has to read them.
+  EXPECT_NE(reads_again.next_read(), never);
+  EXPECT_FALSE(reads_again.refresh_gids());
+  EXPECT_EQ(reads_again.next_read(), never);
 }
 
 std::string logged;

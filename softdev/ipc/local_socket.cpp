@@ -16,9 +16,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <optional>
+#include <string_view>
 #include <utility>
 
+#include "softdev/ipc/clock.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::softdev {
@@ -149,6 +152,29 @@ std::optional<uid_t> user_of_listener(const local_name& name) noexcept {
   return std::nullopt;
 }
 
+/// How long an answer about a name is valid for connect_to_name(), which may be repeated often.
+constexpr std::uint64_t answer_valid_ns = 500'000'000;
+
+struct listener_answer {
+  std::size_t name_hash = 0;
+  std::uint64_t valid_until = 0;
+  bool is_other_user = false;
+};
+
+// Per thread, so that a child of fork() needs no lock of its parent.
+constinit thread_local std::array<listener_answer, 8> last_answers{};
+
+// Like is_name_of_another_user(), but the answer may be half a second old.
+bool was_name_of_another_user(const local_name& name) noexcept {
+  const std::string_view bytes(reinterpret_cast<const char*>(name.get()), name.length());
+  const std::size_t hash = std::hash<std::string_view>{}(bytes);
+  listener_answer& last = last_answers[hash % last_answers.size()];
+  const std::uint64_t now = monotonic_now();
+  if (last.name_hash != hash || now >= last.valid_until)
+    last = {hash, now + answer_valid_ns, is_name_of_another_user(name)};
+  return last.is_other_user;
+}
+
 }  // namespace
 
 local_name::local_name(const char* format, ...) noexcept {
@@ -176,7 +202,7 @@ socket_or_error connect_to_name(const local_name& name) noexcept {
   if (!made.socket) return made;
   if (::connect(made.socket.get(), name.get(), name.length()) != 0) {
     const int failed = errno;
-    return {{}, failed == EAGAIN && is_name_of_another_user(name) ? EACCES : failed};
+    return {{}, failed == EAGAIN && was_name_of_another_user(name) ? EACCES : failed};
   }
   if (!identify_peer(made.socket.get()).same_user) return {{}, EACCES};
   return made;

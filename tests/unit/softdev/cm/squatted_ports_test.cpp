@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "softdev/ipc/clock.hpp"
 #include "softdev/ipc/name_table.hpp"
 #include "tests/unit/softdev/cm/peers.hpp"
 #include "tests/unit/softdev/peers/other_users.hpp"
@@ -152,6 +154,39 @@ TEST(squatted_ports, listener_is_reached_if_another_user_has_a_name_with_a_full_
       passive.expect(event_kind::connect_request);
       return 0;
     });
+  }));
+}
+
+// The kernel lists all sockets of the host.
+TEST(squatted_ports, user_of_a_full_backlog_is_asked_for_every_half_second) {
+  expect_passed(as_root([] {
+    const std::string name = "verbena-test-backlog." + std::to_string(::getpid());
+    const local_name taken("%s", name.c_str());
+    unique_fd own = take_name(taken, true);
+    std::vector<unique_fd> waiting;
+    const std::uint64_t begun = monotonic_now();
+    while (true) {
+      socket_or_error made = connect_to_name(taken);
+      if (made.error != 0) {
+        EXPECT_EQ(made.error, EAGAIN);
+        break;
+      }
+      waiting.push_back(std::move(made.socket));
+    }
+    own.reset();
+    const silent_squatter other(name);
+    const int soon = connect_to_name(taken).error;
+    constexpr std::uint64_t valid_ns = 500'000'000;
+    const bool is_soon = monotonic_now() < begun + valid_ns;
+    EXPECT_TRUE(!is_soon || soon == EAGAIN);
+    constexpr std::uint64_t longest_ns = 20'000'000'000;
+    int later = EAGAIN;
+    while (later == EAGAIN && monotonic_now() < begun + longest_ns) {
+      std::this_thread::yield();
+      later = connect_to_name(taken).error;
+    }
+    EXPECT_EQ(later, EACCES);
+    EXPECT_GE(monotonic_now(), begun + valid_ns);
   }));
 }
 

@@ -284,15 +284,15 @@ void packet_requester::note_progress() noexcept {
   const std::uint32_t oldest = requests_.oldest_psn();
   recovery_.since_progress = {};
   timer_.stop();
-  const time_ns sample =
-      timer_.measures_before(oldest) ? timer_.end_measurement(self_.home().now()) : 0;
+  const bool is_measured = timer_.measures_before(oldest);
+  const time_ns now = is_measured || requests_.count() == 0 ? self_.home().now() : 0;
+  const time_ns sample = is_measured ? timer_.end_measurement(now) : 0;
   flow_.congestion().acknowledge(oldest, sent_end_);
   recovery_.resends.note_acknowledged(oldest);
   recovery_.responses.advance(oldest);
   if (flow_.note_round_trip(sample, timer_, oldest))
     if (const auto expected = expected_psn()) recovery_.offers.put_window(self_, *expected, out_);
-  if (requests_.count() == 0 && flow_.congestion().is_above_base())
-    flow_.note_idle(self_.home().now());
+  if (requests_.count() == 0) flow_.note_idle(now);
   // If packets of the oldest request wait for room, no later request is in flight.
   if (requests_.live() > 0 && requests_[0].sent > requests_[0].acknowledged) start_timer();
 }
@@ -561,7 +561,7 @@ void packet_requester::retransmit_early() noexcept {
   recovery_.responses.restart(sent_end_);
   if (is_first && !was_dropped && resends.is_selective()) {
     resends.restart();
-  } else if (is_first && !was_dropped && recovery_.offers.accepted()) {
+  } else if (is_first && !was_dropped && recovery_.offers.peer_reports()) {
     resends.limit_to(requests_.last_psn());
   } else {
     select_all();

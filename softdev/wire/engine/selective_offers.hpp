@@ -45,8 +45,16 @@ class selective_offers {
     accepted_ = true;
   }
   /// The peer has granted a larger window, and uses selective repeat.
-  void note_granted() noexcept { left_ = windows_left_ = 0; }
+  void note_granted() noexcept {
+    left_ = windows_left_ = 0;
+    granted_ = true;
+  }
+  /// Returns whether the peer has sent a selective acknowledgement. Only then are parts of a READ
+  /// response requested again, not after a grant: if most of a response is lost, repeating the
+  /// rest of the response is faster.
   [[nodiscard]] bool accepted() const noexcept { return accepted_; }
+  /// Returns whether the peer reports missing packets.
+  [[nodiscard]] bool peer_reports() const noexcept { return accepted_ || granted_; }
 
  private:
   /// The number of offers. Some are lost; most peers do not support selective repeat.
@@ -61,6 +69,7 @@ class selective_offers {
   std::uint8_t left_;
   std::uint8_t windows_left_;
   bool accepted_ = false;
+  bool granted_ = false;
 };
 
 }  // namespace verbena::softdev::wire

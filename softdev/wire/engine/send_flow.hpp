@@ -86,7 +86,8 @@ class send_flow {
   void note_idle(time_ns now) noexcept { idle_since_ = now; }
   [[nodiscard]] bool is_idle() const noexcept { return idle_since_ != never; }
   /// A packet is sent, and no other is in flight. After an idle time of a round trip or more, the
-  /// window is the base again: a larger one was right for the state of the path at that time.
+  /// window is the base again: a larger one was right for the state of the path at that time. The
+  /// least round-trip time is measured again, because the route can have become longer.
   /// Precondition: is_idle().
   void end_idle(time_ns now, retransmission_timer& timer) noexcept {
     if (now - std::exchange(idle_since_, never) < timer.round_trip()) return;
@@ -120,10 +121,10 @@ class send_flow {
   congestion_window congestion_{base_window};
   std::uint32_t ack_req_end_ = 0;  ///< the PSN after the last packet that requests an ACK
   std::uint32_t reach_ = base_window;
-  time_ns interval_ = 0;        ///< between two packets; 0: unknown
-  time_ns due_ = 0;             ///< when the next packet is due, with this interval
-  time_ns pause_end_ = never;   ///< when the pace permits further packets
-  time_ns idle_since_ = never;  ///< recorded while the window is above its base
+  time_ns interval_ = 0;       ///< between two packets; 0: unknown
+  time_ns due_ = 0;            ///< when the next packet is due, with this interval
+  time_ns pause_end_ = never;  ///< when the pace permits further packets
+  time_ns idle_since_ = never;
 };
 
 }  // namespace verbena::softdev::wire

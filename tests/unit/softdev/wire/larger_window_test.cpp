@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -181,7 +182,26 @@ class LargerWindow : public lone_host {
     return more;
   }
 
+  /// Advances the time to the next packets.
+  [[nodiscard]] std::vector<sent_packet> wait_for_packets() {
+    for (int waits = 0; waits < 100; ++waits)
+      if (auto packets = wait(); !packets.empty()) return packets;
+    return {};
+  }
+  /// Advances the time. Returns the index after the last packet that was sent.
+  [[nodiscard]] std::uint32_t send_for(time_ns time) {
+    const time_ns end = simulation::now + time;
+    while (engine_of_packets.next_deadline() < end) note(wait());
+    simulation::now = end;
+    return end_;
+  }
+  void note(const std::vector<sent_packet>& some) {
+    for (const sent_packet& each : some)
+      end_ = std::max(end_, ((each.what.psn - own_psn) & psn_mask) + 1);
+  }
+
   std::uint32_t done_ = 0;
+  std::uint32_t end_ = 0;  ///< see note()
 
  private:
   selective_payload payload_{};
@@ -202,6 +222,15 @@ TEST_F(LargerWindow, requester_does_not_ask_if_packets_wait_in_queues) {
   exchange({reply(operation::acknowledge, 0)});
   done_ = 1;
   EXPECT_TRUE(offers(exceed_window(2 * round_trip)).empty());
+}
+
+TEST_F(LargerWindow, requester_asks_on_a_longer_route_after_an_idle_time) {
+  post(opcode::send, 8);
+  simulation::now += round_trip;
+  exchange({reply(operation::acknowledge, 0)});
+  done_ = 1;
+  simulation::now += 2 * round_trip;
+  EXPECT_EQ(offers(exceed_window(2 * round_trip)).size(), 1U);
 }
 
 TEST_F(LargerWindow, requester_does_not_ask_if_the_window_has_room) {
@@ -235,6 +264,34 @@ TEST_F(LargerWindow, granted_window_is_not_asked_for_again) {
           exchange({reply(operation::acknowledge, (each.what.psn - own_psn) & psn_mask)});
     }
   }
+}
+
+TEST_F(LargerWindow, last_packet_is_a_probe_after_a_grant) {
+  EXPECT_EQ(offers(exceed_window(round_trip)).size(), 1U);
+  exchange({grant(200, 1024)});
+  EXPECT_EQ(post(opcode::rdma_write, 4 * mtu).size(), 4U);  // 200 to 203
+  const auto packets = wait_for_packets();
+  ASSERT_EQ(packets.size(), 1U);
+  EXPECT_EQ(packets[0].what.psn, sent_psn(203));
+  EXPECT_TRUE(packets[0].what.ack_requested);
+}
+
+TEST_F(LargerWindow, probe_passes_a_full_window) {
+  EXPECT_EQ(offers(exceed_window(round_trip)).size(), 1U);
+  exchange({grant(200, 1024)});
+  constexpr std::uint32_t requests = 10;
+  for (std::uint32_t i = 0; i < requests; ++i) note(post(opcode::rdma_write, 200 * mtu));
+  for (int round = 0; round < 5; ++round) {
+    const std::uint32_t before = done_;
+    done_ = send_for(round_trip);
+    EXPECT_GT(done_ - before, packet_requester::window - 1);
+    note(exchange({reply(operation::acknowledge, done_ - 1)}));
+  }
+  const std::uint32_t end = send_for(round_trip);
+  ASSERT_GT(end - done_, 2 * packet_requester::window);
+  const auto packets = wait_for_packets();
+  ASSERT_EQ(packets.size(), 1U);
+  EXPECT_EQ(packets[0].what.psn, sent_psn(end - 1));
 }
 
 TEST_F(LargerWindow, grant_of_an_earlier_connection_is_ignored) {

@@ -104,10 +104,11 @@ class packet_requester {
     return was_sent(psn) && (recovery_.resends.is_selective() || !recovery_.resends.sends(psn));
   }
   /// Returns whether a retransmission does not need room in the congestion window. Those of the
-  /// part beyond the base do, so that the loss of many packets causes no burst.
+  /// part beyond the base do, so that the loss of many packets causes no burst. A probe is one
+  /// packet, and it is the last one in flight: the halved window has no room for it.
   [[nodiscard]] bool ignores_window(std::uint32_t oldest, std::uint32_t psn) const noexcept {
     return is_exempt(psn) && (psn_distance(oldest, psn) < static_cast<std::int32_t>(window) ||
-                              !recovery_.resends.sends(psn));
+                              !recovery_.resends.sends(psn) || recovery_.resends.probes());
   }
   void apply_fatal_nak() noexcept;
   void apply_rnr_nak() noexcept;

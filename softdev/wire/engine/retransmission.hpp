@@ -49,6 +49,8 @@ class retransmission {
 
   /// True if a selective acknowledgement, or a probe for one, determines the packets.
   [[nodiscard]] bool is_selective() const noexcept { return reported_; }
+  /// True if one packet is selected, as a probe.
+  [[nodiscard]] bool probes() const noexcept { return probes_; }
   /// Returns whether a packet that was sent before is sent again.
   [[nodiscard]] bool sends(std::uint32_t psn) const noexcept {
     return psn_distance(begin_, psn) >= 0 && psn_distance(psn, end_) > 0 &&

@@ -75,14 +75,20 @@ address loopback_of(address_family family) noexcept {
   return out;
 }
 
-bool is_local(const address& value) noexcept {
-  if (is_loopback(value)) return true;
+std::optional<address> find_local(const address& value) noexcept {
+  if (is_loopback(value)) return value;
   ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return false;
+  if (::getifaddrs(&all) != 0) return std::nullopt;
   const ifaddrs* each = all;
   while (each != nullptr && !is_address_of(*each, value)) each = each->ifa_next;
+  std::optional<address> found;
+  if (each != nullptr) {
+    found = value;
+    if (is_link_local(value) && value.scope == 0)
+      found->scope = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr)->sin6_scope_id;
+  }
   ::freeifaddrs(all);
-  return each != nullptr;
+  return found;
 }
 
 }  // namespace verbena::softdev::cm

@@ -38,7 +38,12 @@ struct address {
 /// Returns the address of the loopback interface.
 [[nodiscard]] address loopback_of(address_family family) noexcept;
 
+/// Returns the address if it is one of this host, otherwise `nullopt`. If a link-local address has
+/// no interface, adds the first one that has the address. Asks the kernel.
+[[nodiscard]] std::optional<address> find_local(const address& value) noexcept;
 /// Returns whether the address is one of this host. Asks the kernel.
-[[nodiscard]] bool is_local(const address& value) noexcept;
+[[nodiscard]] inline bool is_local(const address& value) noexcept {
+  return find_local(value).has_value();
+}
 
 }  // namespace verbena::softdev::cm

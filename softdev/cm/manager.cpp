@@ -292,7 +292,10 @@ int manager::resolve_address(const endpoint_ptr& ep, const std::optional<address
   if (is_wildcard(to)) to = with_port(loopback_of(to.family), to.port);
   // A group can be reached from every address, without a connection.
   const bool group = is_multicast(to) && ep->datagram();
-  const bool here = group || is_local(to);
+  const std::optional<address> own = group ? std::nullopt : find_local(to);
+  // A listener at a link-local address has the interface.
+  if (own) to = *own;
+  const bool here = group || own.has_value();
   const bool binds = source && source->family != address_family::none;
   address from = group ? loopback_of(to.family) : to;
   if (address way{.family = to.family}; group && find_source(to, way) == 0) from = way;

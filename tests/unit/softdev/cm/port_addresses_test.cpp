@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Addresses of one port that are bound by several processes: the errno of rdma_bind_addr, and which
 // process a connection reaches. The managers stand for processes.
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -247,6 +249,39 @@ TEST(port_addresses, link_local_addresses_of_two_interfaces_do_not_conflict) {
 TEST(port_addresses, link_local_address_without_an_interface_is_refused) {
   process one;
   EXPECT_EQ(one.all.bind(one.make(), link_local(0, free_port())), EINVAL);
+}
+
+/// Returns a link-local address of this host with its interface, if there is one.
+std::optional<address> own_link_local() {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return std::nullopt;
+  std::optional<address> found;
+  for (const ifaddrs* each = all; each != nullptr && !found; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET6) continue;
+    const auto& its = *reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
+    address made{.family = address_family::ipv6, .scope = its.sin6_scope_id};
+    std::memcpy(made.bytes.data(), &its.sin6_addr, made.bytes.size());
+    if (is_link_local(made)) found = made;
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
+// On a host without a link-local address, there is nothing to connect to.
+TEST(port_addresses, own_link_local_address_is_reached_without_an_interface) {
+  const auto own = own_link_local();
+  if (!own) return;
+  process passive;
+  const endpoint_ptr listener = passive.make();
+  ASSERT_EQ(passive.all.bind(listener, *own), 0);
+  ASSERT_EQ(passive.all.listen(listener, 0), 0);
+  address without = passive.all.look(listener).source;
+  without.scope = 0;
+  process active;
+  const endpoint_ptr made = connect_to(active, without);
+  passive.expect(event_kind::connect_request);
+  EXPECT_EQ(active.all.look(made).destination.scope, own->scope);
+  EXPECT_EQ(active.all.look(made).source.scope, own->scope);
 }
 
 // Processes that look for holders connect to the names and do not stay there.

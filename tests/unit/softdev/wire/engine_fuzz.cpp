@@ -177,10 +177,17 @@ class scene {
     return made;
   }
 
+  /// Returns up to 16 words with the same bits.
+  static psn_set long_report(std::uint32_t first, std::uint32_t bits, std::uint32_t kind) {
+    psn_set made{.first = first};
+    for (std::uint32_t i = 0; i <= 3 * kind; ++i) made.words[i] = bits * 0x0101'0101'0101'0101U;
+    return made;
+  }
+
   /// Receives a response to a packet with a PSN near those that were sent.
   void receive_answer(fuzz::reader& from) {
     const std::uint32_t kind = byte(from) % 6;
-    packet made = next(from, own_psn + pair(from) % 512);
+    packet made = next(from, own_psn + pair(from) % 2048);
     made.opcode = make_opcode(packet_transport::rc, static_cast<operation>(0x0dU + kind));
     made.answer = {static_cast<std::uint8_t>(byte(from)), byte(from)};
     static_cast<void>(on_.packets.receive(made, made.ack_requested));
@@ -196,6 +203,16 @@ class scene {
       case 2:
         made = make_selective_offer(peer_psn + received_, selective_);
         break;
+      case 3:
+        made = make_window_offer(peer_psn + received_, selective_);
+        break;
+      case 4:
+        made = make_window_grant(made.psn, made.answer.syndrome * 8U, selective_);
+        break;
+      case 5:
+        made = make_selective_acknowledgement(long_report(made.psn, made.answer.syndrome, kind),
+                                              psn_set::capacity, selective_);
+        break;
       default:
         return;
     }
@@ -203,12 +220,13 @@ class scene {
     static_cast<void>(on_.packets.receive(made));
   }
 
-  /// Receives a request packet, mostly with the expected PSN.
+  /// Receives a request packet, mostly with the expected PSN. Some are far ahead.
   void receive_request(fuzz::reader& from) {
     constexpr std::array kinds{0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
                                0x09, 0x0a, 0x0b, 0x0c, 0x13, 0x14, 0x16, 0x17, 0x1f};
     const std::uint32_t shift = byte(from);
-    packet made = next(from, peer_psn + received_ + (shift < 200 ? 0 : shift - 228));
+    const std::uint32_t ahead = shift < 200 ? 0 : shift < 250 ? shift - 228 : (shift - 249) * 200;
+    packet made = next(from, peer_psn + received_ + ahead);
     made.opcode =
         make_opcode(packet_transport::rc, static_cast<operation>(kinds[byte(from) % kinds.size()]));
     const std::uint64_t address =
@@ -306,7 +324,7 @@ void run_engine(fuzz::input input) {
 }
 
 /// Inputs: a receive request, a SEND of the peer and its ACK; a WRITE of this side and its ACK; a
-/// READ of the peer.
+/// READ of the peer; a larger window on both sides.
 void engine_seeds(fuzz::seed_folder& into) {
   constexpr std::uint8_t receive = 1;
   constexpr std::uint8_t transmit = 2;
@@ -325,6 +343,15 @@ void engine_seeds(fuzz::seed_folder& into) {
   const std::uint8_t datagrams[] = {
       datagram_receive, 0, 2, datagram, 0, 0, 2, 16, 1, 5, 1, 1, 0, 1, 8, 0, 0, 1, 0, 0, 1};
   into.add("datagrams", std::as_bytes(std::span(datagrams)));
+  // Three WRITEs of 63 packets; an ACK with a grant; a long report; an offer of the peer, and a
+  // packet that is 400 PSNs ahead.
+  const std::uint8_t window[] = {0, 0,  1, 0, 0x3f, 0,        0,   1,        0,        0x3f,
+                                 0, 0,  1, 0, 0x3f, transmit, 255, transmit, 255,      answer,
+                                 4, 0,  0, 1, 1,    0x1f,     4,   transmit, 255,      answer,
+                                 5, 10, 0, 1, 1,    0x55,     5,   transmit, 255,      answer,
+                                 4, 0,  0, 1, 1,    0x1f,     3,   request,  251,      0,
+                                 1, 4,  0, 0, 1,    0,        1,   0,        transmit, 64};
+  into.add("window", std::as_bytes(std::span(window)));
 }
 
 const fuzz::target engines("wire_engine", run_engine, engine_seeds);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <utility>
 
 #include "src/bringup/socket.hpp"
 #include "verbena/base/bytes.hpp"
@@ -121,18 +122,33 @@ void rail_control::send(const rail_message& what) {
     failure_ = std::move(sent).error();
 }
 
-std::optional<rail_message> rail_control::poll(deadline until) {
+std::optional<rail_message> rail_control::poll() {
   if (failure_) return std::nullopt;
-  pollfd readable{.fd = fd(), .events = POLLIN, .revents = 0};
-  if (::poll(&readable, 1, 0) <= 0) return std::nullopt;
-  auto received = stream_.receive(until);
-  if (!received) {
-    failure_ = std::move(received).error();
+  auto received = receive();
+  if (!received) return std::nullopt;
+  if (!*received) {
+    failure_ = std::move(*received).error();
     return std::nullopt;
   }
-  auto decoded = decode_rail_message(*received, rails_);
+  auto decoded = decode_rail_message(**received, rails_);
   if (decoded) return *std::move(decoded);
   refuse(std::move(decoded).error().with_diagnosis("sent by " + peer()));
+  return std::nullopt;
+}
+
+// Receives the parts of a message that have arrived. Returns the message when it is complete.
+std::optional<result<std::vector<std::byte>>> rail_control::receive() {
+  const auto is_due = [this] {
+    pollfd readable{.fd = fd(), .events = POLLIN, .revents = 0};
+    return ::poll(&readable, 1, 0) > 0 || (receiving_ && receiving_->next_deadline().expired());
+  };
+  while (is_due()) {
+    // If progress() throws, the steps end, and the next call returns an error.
+    auto parts = receiving_ ? *std::exchange(receiving_, std::nullopt)
+                            : stream_.receive_in_steps(deadline::after(time_for_rail_messages));
+    if (auto received = parts.progress()) return received;
+    receiving_.emplace(std::move(parts));
+  }
   return std::nullopt;
 }
 

@@ -25,6 +25,7 @@
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/base/steps.hpp"
 #include "verbena/bringup/stream.hpp"
 #include "verbena/verbs/endpoint.hpp"
 
@@ -32,7 +33,7 @@ namespace verbena::inline VERBENA_ABI::net::detail {
 
 /// The number of messages after which a side does other work: a peer can send without a pause.
 inline constexpr int most_messages_in_turn = 16;
-/// The time for the messages of one such turn: a peer can send them slowly.
+/// The time limit for sending a message, and for receiving one after its first byte.
 inline constexpr std::chrono::seconds time_for_rail_messages{5};
 
 enum class rail_message_kind : std::uint8_t {
@@ -88,9 +89,10 @@ class rail_control {
 
   /// Sends a message. Blocks only if the peer does not read. After an error, failure() has it.
   void send(const rail_message& what);
-  /// Returns the next message if one has arrived. If the peer has sent a part of a message, waits
-  /// for the rest until `until`. After an error, failure() has it.
-  [[nodiscard]] std::optional<rail_message> poll(deadline until);
+  /// Returns the next message if one has arrived. Does not block: if the peer has sent a part of a
+  /// message, a later call returns the message. After an error, failure() has it. After the first
+  /// call, the object must not be moved.
+  [[nodiscard]] std::optional<rail_message> poll();
   /// Ends the stream because of a failure of this side, whose text the peer receives.
   void refuse(error why);
   /// Ends the stream, which the peer sees.
@@ -102,9 +104,12 @@ class rail_control {
   [[nodiscard]] const std::string& peer() const noexcept { return stream_.peer(); }
 
  private:
+  [[nodiscard]] std::optional<result<std::vector<std::byte>>> receive();
+
   bringup::stream stream_;
   std::uint32_t rails_;
   std::optional<error> failure_;
+  std::optional<steps<std::vector<std::byte>>> receiving_;  // a message that has begun
 };
 
 }  // namespace verbena::inline VERBENA_ABI::net::detail

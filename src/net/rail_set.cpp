@@ -79,10 +79,9 @@ void rail_set::read_events(rail_transfer* of) {
 void rail_set::tend(clock::time_point now, rail_transfer* of) {
   next_tend_ = now + rail_tend_interval;
   read_events(of);
-  // A peer that sends without a pause, or slowly, must not keep this thread.
-  const auto until = deadline::after(time_for_rail_messages);
+  // A peer that sends without a pause must not keep this thread.
   for (int count = 0; count < most_messages_in_turn; ++count) {
-    const auto message = control_.poll(until);
+    const auto message = control_.poll();
     if (!message) break;
     active_rail& which = rails_[message->rail];
     if (const auto why = which.take(*message)) which.fail(*why, of, control_);

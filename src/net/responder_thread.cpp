@@ -54,15 +54,14 @@ void responder_thread::add(std::unique_ptr<served_rails> peer) {
 }
 
 void responder_thread::run() {
-  verbena::detail::call_or_else([this] { serve_until_the_end(); }, log_exception);
+  serve_until_the_end();
   const std::lock_guard lock(mutex_);
   for (const auto& each : added_) each->end();
 }
 
 void responder_thread::serve_until_the_end() {
   while (true) {
-    take_added();
-    if (served_.empty() && parts_.ends_with_peers) return;
+    if (take_added() && served_.empty() && parts_.ends_with_peers) return;
     wait();
     if (is_stopping_.load()) return;
     read_events();
@@ -70,21 +69,34 @@ void responder_thread::serve_until_the_end() {
   }
 }
 
-void responder_thread::take_added() {
-  const std::lock_guard lock(mutex_);
-  for (; taken_ < added_.size(); ++taken_) served_.push_back(added_[taken_].get());
+// If an allocation fails, returns false, and the next round serves the rest.
+bool responder_thread::take_added() {
+  bool has_all = false;
+  const auto take = [&] {
+    const std::lock_guard lock(mutex_);
+    for (; taken_ < added_.size(); ++taken_) served_.push_back(added_[taken_].get());
+    has_all = true;
+  };
+  verbena::detail::call_or_else(take, [] {});
+  return has_all;
 }
 
-void responder_thread::wait() {
+void responder_thread::list_descriptors() {
   polled_.assign(1, {.fd = parts_.wake.get(), .events = POLLIN, .revents = 0});
   event_fds_.clear();
   if (parts_.events) parts_.events->append_fds(event_fds_);
   for (const int each : event_fds_) polled_.push_back({.fd = each, .events = POLLIN, .revents = 0});
   for (const auto* const each : served_)
     polled_.push_back({.fd = each->fd(), .events = POLLIN, .revents = 0});
+}
+
+// If an allocation fails, the list is not complete. The wait then ends after the interval, and the
+// round serves all peers nevertheless.
+void responder_thread::wait() {
+  verbena::detail::call_or_else([this] { list_descriptors(); }, [] {});
   static_cast<void>(::poll(polled_.data(), polled_.size(), port_query_interval_ms));
   eventfd_t count = 0;
-  if (polled_.front().revents != 0 && !is_stopping_.load())
+  if (!polled_.empty() && polled_.front().revents != 0 && !is_stopping_.load())
     static_cast<void>(::eventfd_read(parts_.wake.get(), &count));
 }
 
@@ -94,14 +106,21 @@ void responder_thread::read_events() {
   if (parts_.events) verbena::detail::call_or_else([this] { parts_.events->read(); }, [] {});
 }
 
+// If the description of a failure cannot be allocated, the state of the port is the earlier one.
+void responder_thread::query_ports() {
+  const auto query = [this] {
+    for (std::uint32_t rail = 0; rail < parts_.rails.size(); ++rail)
+      active_[rail] = is_port_active(parts_.rails[rail]);
+  };
+  verbena::detail::call_or_else(query, [] {});
+}
+
 // Reports the present states of the ports: an event is only the occasion.
 void responder_thread::serve_peers() {
-  active_ports active;
-  for (std::uint32_t rail = 0; rail < parts_.rails.size(); ++rail)
-    active[rail] = is_port_active(parts_.rails[rail]);
+  query_ports();
   for (auto* const each : served_) {
     const auto serve = [&] {
-      each->report(active);
+      each->report(active_);
       each->serve();
       if (const error* const why = each->failure()) {
         log(log_level::info, "a connection over rails ended: " + why->message());

@@ -19,7 +19,8 @@
 namespace verbena::inline VERBENA_ABI::net::detail {
 
 /// Serves the peers that read and write memory of this process over the same rails, and reads the
-/// asynchronous events of the rails.
+/// asynchronous events of the rails. An exception, for example of an allocation, ends at most the
+/// connection to one peer.
 /// Threads: thread-safe; run() executes on its own thread.
 class responder_thread {
  public:
@@ -32,7 +33,7 @@ class responder_thread {
     /// Whether the thread ends when all peers have ended, and then reads no more events.
     bool ends_with_peers;
   };
-  explicit responder_thread(parts of) : parts_(std::move(of)) {}
+  explicit responder_thread(parts of) : parts_(std::move(of)) { active_.set(); }
   responder_thread(const responder_thread&) = delete;
   responder_thread& operator=(const responder_thread&) = delete;
   /// Ends all connections and the thread. Blocks.
@@ -51,7 +52,9 @@ class responder_thread {
   void serve_until_the_end();
   void serve_peers();
   void read_events();
-  void take_added();
+  void query_ports();
+  [[nodiscard]] bool take_added();
+  void list_descriptors();
   void wait();
 
   parts parts_;
@@ -59,6 +62,7 @@ class responder_thread {
   std::vector<std::unique_ptr<served_rails>> added_;  // all of them, also after their end
   std::vector<served_rails*> served_;                 // those that the thread serves
   std::size_t taken_ = 0;                             // the number of those of added_ that it knows
+  active_ports active_;                               // at the last query
   std::vector<int> event_fds_;
   std::vector<pollfd> polled_;
   std::atomic<bool> is_stopping_{false};

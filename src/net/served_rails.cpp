@@ -47,10 +47,9 @@ void served_rails::report(const active_ports& now) {
 }
 
 void served_rails::serve() {
-  // A peer that sends without a pause, or slowly, must not delay others and the destructor.
-  const auto until = deadline::after(time_for_rail_messages);
+  // A peer that sends without a pause must not delay others and the destructor.
   for (int count = 0; count < most_messages_in_turn; ++count) {
-    const auto message = control_.poll(until);
+    const auto message = control_.poll();
     if (!message) break;
     serve(*message);
   }

@@ -29,8 +29,8 @@ class served_rails {
 
   /// Returns the descriptor, which is readable if the peer has sent a message.
   [[nodiscard]] int fd() const noexcept { return control_.fd(); }
-  /// Serves the messages that have arrived. Can block for time_for_rail_messages if the peer has
-  /// sent a part of a message.
+  /// Serves the messages that have arrived. Can block for time_for_rail_messages if the peer does
+  /// not read the answers.
   void serve();
   /// Reports changes of the ports to the peer.
   void report(const active_ports& now);

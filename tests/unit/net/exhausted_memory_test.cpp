@@ -27,6 +27,7 @@
 #include "tests/unit/net/failing_thread.hpp"
 #include "tests/unit/net/rails.hpp"
 #include "tests/unit/net/ranks.hpp"
+#include "tests/unit/net/served_peers.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/bringup/stream.hpp"
 #include "verbena/net/multi_rail_channel.hpp"
@@ -264,6 +265,31 @@ TEST(exhausted_memory, store_closes_one_client_and_serves_the_others) {
     });
   }
   EXPECT_GT(causes, 0);
+  EXPECT_GT(failures, 0);
+}
+
+// While a second peer connects, another allocation of the thread fails in each round. The first
+// ones are those of the lists of the thread; a later one ends the connection to the second peer.
+TEST(exhausted_memory, thread_of_rails_serves_the_other_peers) {
+  const two_rails here;
+  const two_rails there;
+  auto local = net::rail_memory::allocate(here.ports, 64, rail_access).value();
+  auto remote = net::rail_memory::allocate(there.ports, 64, rail_access).value();
+  int failures = 0;
+  for (int count = 1; count <= 12; ++count) {
+    served_peers by(there);
+    auto first = by.connect(here, test_deadline()).value();
+    failing_thread::arm("verbena-rails", count);
+    const auto second = by.connect(here, test_deadline());
+    EXPECT_TRUE(failing_thread::disarm()) << "allocation " << count;
+    EXPECT_TRUE(second || second.error().kind() != error_kind::timed_out)
+        << "allocation " << count << ": " << second.error().message();
+    failures += second ? 0 : 1;
+    const auto third = by.connect(here, test_deadline());
+    EXPECT_TRUE(third) << "allocation " << count << ": " << third.error().message();
+    const auto written = first.write(net::rail_source(local), remote.remote(), test_deadline());
+    EXPECT_TRUE(written) << "allocation " << count << ": " << written.error().message();
+  }
   EXPECT_GT(failures, 0);
 }
 

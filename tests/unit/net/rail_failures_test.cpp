@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -23,6 +24,7 @@
 #include "tests/unit/bringup/peers.hpp"
 #include "tests/unit/net/rails.hpp"
 #include "tests/unit/net/ranks.hpp"
+#include "tests/unit/net/served_peers.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/fd.hpp"
@@ -229,7 +231,7 @@ TEST(rail_failures, slow_messages_do_not_block_the_active_side) {
   slow_sender peer(net::detail::rail_role::passive, net::detail::rail_message_kind::port);
   expect_error(net::multi_rail_channel::connect(*std::move(peer.stream), here.ports,
                                                 deadline::after(500ms), quick()),
-               "receive");
+               "no rail could be connected");
   EXPECT_LT(peer.completed(), slow_sender::messages - 1);
 }
 
@@ -243,6 +245,39 @@ TEST(rail_failures, slow_messages_do_not_block_the_destructor_of_the_responder) 
     while (peer.completed() == 0 && !until.expired()) std::this_thread::yield();
   }
   EXPECT_LT(peer.completed(), slow_sender::messages - 1);
+}
+
+// Together, the slow peers would block the thread for 40 s.
+TEST(rail_failures, peers_with_a_part_of_a_message_do_not_delay_others) {
+  const two_rails here;
+  const two_rails there;
+  served_peers by(there);
+  std::vector<unique_fd> slow;
+  for (int each = 0; each < 8; ++each) slow.push_back(by.add_slow_peer());
+  const auto made = by.connect(here, deadline::after(20s));
+  EXPECT_TRUE(made) << made.error().message();
+}
+
+// If more than 5 s pass between the parts, the connection ends, so the test tries again.
+TEST(rail_failures, message_that_arrives_in_parts_is_answered) {
+  const two_rails here;
+  const two_rails there;
+  served_peers by(there);
+  const auto answer = bringup::encode_frame(
+      bringup::frame_type::blob,
+      encode(net::detail::rail_message{.kind = net::detail::rail_message_kind::fenced}));
+  bool is_answered = false;
+  const auto until = test_deadline();
+  while (!is_answered && !until.expired()) {
+    const auto peer = by.add_slow_peer();
+    // The thread has received the first part when it has connected another peer.
+    ASSERT_TRUE(by.connect(here, test_deadline()));
+    served_peers::complete(peer);
+    ASSERT_EQ(::shutdown(peer.get(), SHUT_WR), 0);
+    const auto received = peers::read_until_closed(peer);
+    is_answered = !std::ranges::search(received, answer).empty();
+  }
+  EXPECT_TRUE(is_answered);
 }
 
 /// A provider that can refuse to destroy queue pairs, and to move them to the error state. At most

@@ -461,7 +461,7 @@ TEST(rails, fenced_queue_pair_of_the_responder_executes_no_requests) {
   const auto answer = [&](rail_message_kind kind) {
     std::optional<net::detail::rail_message> found;
     const auto until = test_deadline();
-    while ((!found || found->kind != kind) && !until.expired()) found = control.poll(until);
+    while ((!found || found->kind != kind) && !until.expired()) found = control.poll();
     return found.value();
   };
   auto prepared =

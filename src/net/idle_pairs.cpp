@@ -4,7 +4,6 @@
 // queue pair later, the channel has not used it, and the peer is asked to close the connection.
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -16,9 +15,6 @@
 
 namespace verbena::inline VERBENA_ABI::net::detail {
 namespace {
-
-// The time limit of one request to close a connection.
-constexpr std::chrono::seconds time_to_close{2};
 
 constexpr bool is_end(close_answer of) {
   return of == close_answer::closed || of == close_answer::unknown;
@@ -82,7 +78,7 @@ std::uint32_t peer_connector::close_idle(deadline until) {
       first_to_close_ = each.peer;
       break;
     }
-    const auto closed = close(each.peer, verbena::detail::earliest(until, time_to_close));
+    const auto closed = close(each.peer, verbena::detail::earliest(until, time_to_close_));
     if (closed && is_end(*closed)) ++count;
   }
   return count;
@@ -113,7 +109,7 @@ bool peer_connector::make_room(deadline until) {
       if (is_asked[each.peer]) continue;
       if (until.expired()) return closed != 0;
       is_asked[each.peer] = true;
-      const auto answer = close(each.peer, verbena::detail::earliest(until, time_to_close));
+      const auto answer = close(each.peer, verbena::detail::earliest(until, time_to_close_));
       if (answer && is_end(*answer)) ++closed;
       if (closed == most_to_close) return true;
     }

@@ -33,6 +33,7 @@ constexpr std::chrono::seconds time_of_attempt{2};
 peer_connector::peer_connector(const place& at, pair_maker maker, const first_use_options& options)
     : rank_(at.rank),
       timeout_(options.timeout),
+      time_to_close_(at.time_to_close),
       maker_(std::move(maker)),
       seed_(options.seed.value_or(random_u64())),
       shares_(at.size),
@@ -125,7 +126,7 @@ result<void> peer_connector::connect(verbena::detail::channel_core& which, std::
       return {};
     }
     if (turn.is_doubtful && !limit.expired()) {
-      const auto closed = close(peer, earliest(limit, time_of_attempt));
+      const auto closed = close(peer, earliest(limit, time_to_close_));
       if (closed && *closed != close_answer::other_epoch) continue;
       last = closed ? fail(peer, EAGAIN, rejection_text({.what = connection_answer::other_epoch}))
                     : closed.error();

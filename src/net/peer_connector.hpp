@@ -38,6 +38,8 @@ class peer_connector final : public verbena::detail::first_use,
     std::uint32_t size;
     std::string host;                    ///< the address or name at which peers reach this host
     deadline until = deadline::never();  ///< the time limit for resolving a name
+    /// The time limit of one request to close a connection.
+    std::chrono::nanoseconds time_to_close = std::chrono::seconds(2);
   };
   /// Starts the acceptor, which rejects requests until open(). Errors: `invalid_argument` if an
   /// option is out of range or the host is a wildcard address; those of bringup::listener::open(),
@@ -113,6 +115,7 @@ class peer_connector final : public verbena::detail::first_use,
   std::uint32_t rank_;
   std::uint32_t epoch_ = 0;
   std::chrono::nanoseconds timeout_;
+  std::chrono::nanoseconds time_to_close_;
   pair_maker maker_;
   connection_token token_ = {};
   std::uint64_t seed_;

@@ -355,8 +355,9 @@ class close_requests : public ::testing::Test {
   using answer = net::detail::close_answer;
 
   void SetUp() override {
+    // The tests answer requests from other threads, which a loaded host can delay.
     connector_ = net::detail::peer_connector::start(
-                     {.rank = 0, .size = 3, .host = "127.0.0.1"},
+                     {.rank = 0, .size = 3, .host = "127.0.0.1", .time_to_close = 20s},
                      {.domain = pd_, .cq = channels_.hub().cq(), .options = {}, .budget = budget_},
                      {.timeout = 20s})
                      .value();

@@ -406,6 +406,9 @@ class close_requests : public ::testing::Test {
     EXPECT_TRUE(net::detail::decode_connect_answer(with.receive(test_deadline()).value())->local);
     with.send(net::detail::encode_confirmation(), test_deadline()).value();
     EXPECT_TRUE(net::detail::check_confirmation(with.receive(test_deadline()).value()));
+    // The acceptor closes the stream after it has ended the request. While a request is in
+    // progress, an operation without room repeats its requests to close.
+    EXPECT_FALSE(with.receive(test_deadline()));
     return queue.endpoint();
   }
   /// Detaches the queue pair of the channel to rank 1.

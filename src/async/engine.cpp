@@ -145,7 +145,10 @@ std::size_t engine_state::take_signals() noexcept {
     if (std::exchange(may_have_slept_, false) && (before & woken) == 0 && !failure_)
       static_cast<void>(hub_.read_event());
   }
-  return resume_entered();
+  const std::size_t resumed = resume_entered();
+  // The caller may have checked its condition before the wake.
+  if (resumed == 0 && (before & woken) != 0) signals_.fetch_or(taken, std::memory_order_relaxed);
+  return resumed;
 }
 
 void engine_state::poll_descriptors() noexcept {
@@ -207,8 +210,9 @@ void engine_state::leave(const entry& which) noexcept {
 bool engine_state::arm() {
   // A signal after this statement is written to the eventfd; an earlier signal is in `before`.
   const std::uint32_t before = signals_.fetch_or(sleeping, std::memory_order_seq_cst);
-  if (before == woken) woken_before_arming_ = true;
-  if ((before & woken) != 0 || table_.has_completed() || next_deadline().expired()) return false;
+  if (before == woken || (before & taken) != 0) woken_before_arming_ = true;
+  if ((before & (woken | taken)) != 0 || table_.has_completed() || next_deadline().expired())
+    return false;
   if (failure_) [[unlikely]] {
     table_.lose_all(failure_->code());  // posted since the last poll
     // Otherwise only timers, descriptors and other threads can resume a coroutine.

@@ -561,6 +561,21 @@ TEST_F(sleeping_engine, failure_of_the_completion_channel_ends_operations) {
   EXPECT_TRUE(engine.arm());
 }
 
+// The caller checks its condition before poll(), which may take a later wake.
+TEST_F(sleeping_engine, does_not_sleep_after_a_poll_that_took_a_wake) {
+  engine.wake();
+  EXPECT_EQ(engine.poll(), 0U);
+  EXPECT_FALSE(engine.arm());
+  engine.wake();
+  EXPECT_EQ(engine.poll(), 0U);
+  EXPECT_FALSE(engine.arm());
+  engine.poll();
+  ASSERT_TRUE(engine.arm());
+  EXPECT_FALSE(is_readable(engine.fd()));
+  engine.wake();
+  EXPECT_TRUE(is_readable(engine.fd()));
+}
+
 TEST_F(async_engine, poll_counts_a_timer_that_resumes_a_coroutine) {
   bool has_resumed = false;
   const auto wait = [&]() -> async::detail::started_coroutine {

@@ -72,6 +72,8 @@ class engine_state {
  private:
   static constexpr std::uint32_t sleeping = 1;  // arm() was called: signal() writes to wakes_
   static constexpr std::uint32_t woken = 2;     // signal() was called
+  // The last poll took a signal and resumed nothing: the caller must check its condition again.
+  static constexpr std::uint32_t taken = 4;
 
   [[nodiscard]] std::size_t poll_completions();
   [[nodiscard]] std::size_t poll_all();
@@ -99,7 +101,7 @@ class engine_state {
   failure_observer* observers_ = nullptr;
   std::atomic<entry*> entered_{nullptr};   // newest first
   entry* taken_ = nullptr;                 // taken from entered_, oldest first
-  std::atomic<std::uint32_t> signals_{0};  // `sleeping` and `woken`, since the last poll
+  std::atomic<std::uint32_t> signals_{0};  // bits, since the last poll
   bool may_have_slept_ = false;            // arm() returned true after the last poll
   bool woken_before_arming_ = false;       // signaled before arm(): nothing was written to wakes_
   std::uint64_t unread_wakes_ = 0;  // writes to wakes_, some of which may still be in progress

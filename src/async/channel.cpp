@@ -88,15 +88,13 @@ void channel_state::post_waiting() noexcept {
 
 void channel_state::abort(failure_cause why) noexcept {
   if (!of_) return;
-  // The limit of an earlier call remains while operations of that call are in flight.
-  const bool has_limit = core_->is_aborting() && flush_.is_set;
   core_->begin_abort(why);
-  if (!has_limit) limit_flush();
+  limit_flush();
 }
 
+// An earlier limit remains while operations are in flight.
 void channel_state::limit_flush() noexcept {
-  if (!core_->qp() || core_->in_flight() == 0) return;
-  on_.timers().reset(flush_);
+  if (flush_.is_set || !core_->qp() || core_->in_flight() == 0) return;
   on_.timers().set(flush_, std::chrono::steady_clock::now() + longest_flush);
   update_unusual();
 }

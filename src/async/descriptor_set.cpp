@@ -33,7 +33,8 @@ int descriptor_set::add(int epoll, descriptor_entry& which) noexcept {
 
 void descriptor_set::remove(int epoll, descriptor_entry& which) noexcept {
   which.is_in_set = false;
-  descriptor_entry* const head = find(which.fd);
+  const bool is_first = first_ == &which || which.previous != nullptr;
+  descriptor_entry* const head = is_first ? &which : find(which.fd);
   if (head != &which) {
     descriptor_entry** at = &head->same;
     while (*at != &which) at = &(*at)->same;
@@ -86,6 +87,7 @@ void descriptor_set::link(descriptor_entry& which) noexcept {
 void descriptor_set::unlink(descriptor_entry& which) noexcept {
   if (which.following != nullptr) which.following->previous = which.previous;
   (which.previous != nullptr ? which.previous->following : first_) = which.following;
+  which.previous = which.following = nullptr;
 }
 
 int descriptor_set::register_all(int epoll, descriptor_entry& which) noexcept {

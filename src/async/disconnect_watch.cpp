@@ -13,7 +13,8 @@ void disconnect_watch::start(cm::connection* of, look_function look, void* owner
   connection_ = of;
   look_ = look;
   owner_ = owner;
-  wait();
+  // The program may have taken the event already.
+  if (!look(owner)) wait();
 }
 
 void disconnect_watch::wait() noexcept {

@@ -146,8 +146,8 @@ std::size_t engine_state::take_signals() noexcept {
       static_cast<void>(hub_.read_event());
   }
   const std::size_t resumed = resume_entered();
-  // The caller may have checked its condition before the wake.
-  if (resumed == 0 && (before & woken) != 0) signals_.fetch_or(taken, std::memory_order_relaxed);
+  // The caller may have checked its condition before the wake, and may ignore the result of poll().
+  if ((before & woken) != 0) signals_.fetch_or(taken, std::memory_order_relaxed);
   return resumed;
 }
 

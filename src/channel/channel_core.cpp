@@ -60,7 +60,8 @@ channel_core::channel_core(parts of)
       usual_domain_(usual_domain()),
       max_read_sge_(of.max_read_sge),
       free_{options_.queues.max_send_wr, options_.queues.max_recv_wr},
-      lines_{queued_line(this, free_[0]), queued_line(this, free_[1])} {
+      lines_{queued_line(this, free_[0]), queued_line(this, free_[1])},
+      next_look_(deadline::after(time_between_looks)) {
   pieces_.reserve(std::max(options_.queues.max_send_sge, options_.queues.max_recv_sge));
   if (!queue_) free_ = {};
 }
@@ -101,8 +102,8 @@ bool channel_core::spin(deadline until, Ended&& ended, Watch&& watch) {
   for (std::uint32_t polls = 1; !ended(); ++polls) {
     const bool is_idle = progress() <= 0;
     if (polls % polls_per_clock_read == 0) {
-      if (until.expired()) return ended();
       watch();
+      if (until.expired()) return ended();
     }
     if (is_idle) relax();
   }
@@ -111,12 +112,20 @@ bool channel_core::spin(deadline until, Ended&& ended, Watch&& watch) {
 
 template <class Ended>
 bool channel_core::spin_watching(deadline until, Ended&& ended) {
-  auto next_look = deadline::after(time_between_looks);
-  return spin(until, ended, [&] {
-    if (!next_look.expired()) return;
-    if (has_lost_connection()) flush_because(failure_cause::connection);
-    next_look = deadline::after(time_between_looks);
-  });
+  return spin(until, ended, [this] { look(); });
+}
+
+void channel_core::look() {
+  if (!next_look_.expired()) return;
+  next_look_ = deadline::after(time_between_looks);
+  if (!has_lost_connection()) return;
+  if (!flush_limit_.is_never()) {
+    if (flush_limit_.expired()) lose(0);
+    return;
+  }
+  flush_limit_ = deadline::after(flush_timeout);
+  fail_because(failure_cause::connection);
+  static_cast<void>(move_to_error());
 }
 
 bool channel_core::has_lost_connection() {
@@ -172,6 +181,14 @@ void channel_core::fail_and_flush_posted(failure_cause why) noexcept {
     static_cast<void>(queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error)));
 }
 
+bool channel_core::move_to_error() noexcept {
+  auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
+  if (moved) return true;
+  log(log_level::warning, moved.error().message());
+  lose(moved.error().code());
+  return false;
+}
+
 void channel_core::flush_because(failure_cause why) {
   flush_because(why, deadline::after(flush_timeout));
 }
@@ -182,11 +199,7 @@ void channel_core::flush_because(failure_cause why, deadline until) {
   // After begin_abort(), all flushed operations end as aborted, whichever call waits for them.
   const bool was_aborting = aborting_;
   aborting_ = was_aborting || why == failure_cause::aborted;
-  if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
-      !moved) {
-    log(log_level::warning, moved.error().message());
-    lose(moved.error().code());
-  } else if (!spin(until, [&] { return in_flight() == 0; }, [] {})) {
+  if (move_to_error() && !spin(until, [&] { return in_flight() == 0; }, [] {})) {
     log(log_level::warning,
         "a queue pair in the error state did not flush within 5 s; it is destroyed");
     lose(0);
@@ -198,10 +211,7 @@ void channel_core::begin_abort(failure_cause why) noexcept {
   if (!queue_ || aborting_) return;
   fail_because(why);
   aborting_ = true;
-  auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
-  if (moved) return;
-  log(log_level::warning, moved.error().message());
-  lose(moved.error().code());
+  static_cast<void>(move_to_error());
 }
 
 void channel_core::disconnect() {
@@ -219,6 +229,7 @@ void channel_core::connect_again(queue_pair<rc> queue) {
   queue_.emplace(std::move(queue));
   aborting_ = false;
   is_queue_kept_ = false;
+  flush_limit_ = deadline::never();
   free_ = {options_.queues.max_send_wr, options_.queues.max_recv_wr};
   posted_ = {};
   record_->failure.reset();

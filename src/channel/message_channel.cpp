@@ -166,6 +166,8 @@ detail::message_core& message_channel::core() const {
   return *core_;
 }
 
+cm::connection* message_channel::connection() { return core().connection(); }
+
 const queue_pair<rc>* message_channel::qp() const {
   const auto& queue = core().qp();
   return queue ? &*queue : nullptr;

@@ -23,6 +23,8 @@ namespace {
 // tail.
 constexpr std::uint32_t patient_polls = 256;
 
+constexpr std::chrono::milliseconds time_between_disconnect_looks(100);
+
 bool is_flushed(const message_failure& why) {
   return why.done && why.done->status() == completion_status::flushed;
 }
@@ -229,11 +231,19 @@ bool message_core::flush_if_disconnected() {
   const auto is_closed = connection_->is_disconnected();
   if (!is_closed.has_value()) log(log_level::warning, is_closed.error().message());
   if (is_closed.has_value() && !is_closed.value()) return false;
-  // The flushed receives end the channel.
+  fail({.part = failed_part::connection});
   if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
       !moved)
     lose(moved.error().code());
+  else
+    wake_next();
   return true;
+}
+
+void message_core::look() {
+  if (!next_look_.expired()) return;
+  next_look_ = deadline::after(time_between_disconnect_looks);
+  static_cast<void>(flush_if_disconnected());
 }
 
 error message_core::describe_violation(const completion& done) const {
@@ -267,6 +277,10 @@ error message_core::describe() const {
       return add(error::from_errno(failure_->code, "posting to a message channel",
                                    own_.domain.name(),
                                    "the device refused a request of the channel itself"));
+    case failed_part::connection:
+      return add(error::from_errno(ECONNRESET, "message_channel",
+                                   queue_ ? queue_->name() : own_.domain.name(),
+                                   "the peer has closed the connection, or has ended"));
     default:
       return add(error::from_errno(ESHUTDOWN, "message_channel::flush", own_.domain.name(),
                                    "the program ended the channel with flush()"));

@@ -142,9 +142,12 @@ class message_core final : public table_member {
   /// for a disconnect every 100 ms.
   template <class Done>
   bool wait(deadline until, Done done);
-  /// If the connection manager reports that the peer has disconnected, moves the queue pair to the
-  /// error state, without waiting for the flush, and returns true.
+  /// If the connection manager reports that the peer has disconnected, ends the channel, moves the
+  /// queue pair to the error state, without waiting for the flush, and returns true. Also returns
+  /// true without a queue pair.
   [[nodiscard]] bool flush_if_disconnected();
+  /// Calls flush_if_disconnected() every 100 ms.
+  void look();
   /// Returns the connection of the connection manager; nullptr without one.
   [[nodiscard]] cm::connection* connection() const noexcept { return connection_.get(); }
   /// Posts a signaled write if unsignaled messages are in flight after the last signaled request.
@@ -251,6 +254,7 @@ class message_core final : public table_member {
   send_line sends_;
   receive_line receives_;
   std::shared_ptr<cm::connection> connection_;
+  deadline next_look_ = deadline::after({});  // of look()
   std::optional<queue_pair<rc>> queue_;
   released_queue released_;  // between fill() and start()
 
@@ -296,17 +300,12 @@ class message_core final : public table_member {
 template <class Done>
 bool message_core::wait(deadline until, Done done) {
   constexpr std::uint32_t polls_per_clock_read = 64;
-  constexpr std::chrono::milliseconds time_between_looks(100);
-  auto next_look = deadline::after(time_between_looks);
   for (std::uint32_t polls = 1; !done(); ++polls) {
     const bool idle = progress() == 0;
     if (has_ended()) return done();
     if (polls % polls_per_clock_read == 0) {
+      look();
       if (until.expired()) return done();
-      if (next_look.expired()) {
-        static_cast<void>(flush_if_disconnected());
-        next_look = deadline::after(time_between_looks);
-      }
     }
     if (idle) relax();
   }

@@ -333,7 +333,13 @@ void message_core::wake_first(message_event what) noexcept {
 }
 
 bool message_core::is_worth_sending() noexcept {
-  if (!sends_.has_place(line_kind::message) || (uses_credits_ && !has_credit())) return false;
+  if (!sends_.has_place(line_kind::message)) return false;
+  if (uses_credits_ && !has_credit()) {
+    // The recipient may not have tried to send yet.
+    lacks_credit_ = true;
+    start_timer_if_needed();
+    return false;
+  }
   if (lacks_buffer_ && own_.sends.taken() < own_.sends.count()) lacks_buffer_ = false;
   return !lacks_buffer_;
 }

@@ -113,7 +113,7 @@ class engine {
   T run(task<T> root) {
     std::atomic<bool> ended = false;
     auto awaited = std::move(root).operator co_await();
-    start(awaited, ended);
+    start(awaited, *state_, ended);
     state_->run_until(ended);
     return awaited.await_resume();
   }
@@ -175,7 +175,8 @@ class engine {
       : state_(std::move(state)) {}
 
   template <class Awaiter>
-  static detail::started_coroutine start(Awaiter& awaited, std::atomic<bool>& ended) {
+  static detail::started_coroutine start(Awaiter& awaited, detail::engine_state& on,
+                                         std::atomic<bool>& ended) {
     // Returns no value: run() takes the value from the awaiter.
     struct waiting {
       Awaiter& of;  // NOLINT(cppcoreguidelines-avoid-const-or-ref-data-members): one expression
@@ -186,7 +187,7 @@ class engine {
       void await_resume() const noexcept {}
     };
     co_await waiting{awaited};
-    ended.store(true, std::memory_order_release);
+    on.end_run(ended);  // the task may have ended on another thread
   }
 
   std::unique_ptr<detail::engine_state> state_;

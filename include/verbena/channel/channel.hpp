@@ -338,8 +338,8 @@ class [[nodiscard]] channel {
   /// missing after 5 s, the queue pair is destroyed. Blocks for at most 5 s.
   void flush() { core().flush(); }
 
-  /// Returns why the connection ended, or nullptr if no operation has shown a failure yet. The
-  /// first cause stays until reconnect(). Until then, posts return refusal::not_connected.
+  /// Returns why the connection ended, or nullptr if no failure was detected yet. The first cause
+  /// stays until reconnect(). Until then, posts return refusal::not_connected.
   [[nodiscard]] const channel_failure* failure() const { return core().failure(); }
   /// Explains failure(): peer, state of the device, and whether the port is down now.
   ///
@@ -434,7 +434,9 @@ class [[nodiscard]] channel {
   /// Returns the connection of the connection manager; nullptr without one.
   ///
   /// It lives as long as the channel. After its is_disconnected(), flush() ends the operations in
-  /// flight. Functions of the channel that wait call both every 100 ms.
+  /// flight. Calls that poll until an operation has ended (blocking calls, scopes, wait() of an
+  /// operation) do both every 100 ms. Others, such as wait() of the channel, do not: if the program
+  /// sleeps, wait for cm::connection::fd() too.
   [[nodiscard]] cm::connection* connection() { return core().connection(); }
 
  private:

@@ -32,6 +32,9 @@ namespace verbena::inline VERBENA_ABI::async::detail {
 class message_channel_state;
 }
 
+namespace verbena::inline VERBENA_ABI::cm {
+class connection;
+}
 namespace verbena::inline VERBENA_ABI {
 
 class buffer_pool;
@@ -238,6 +241,12 @@ class [[nodiscard]] message_channel {
   [[nodiscard]] const buffer_pool& receive_pool() const;
   /// Returns the queue pair, for queries; nullptr if it was destroyed.
   [[nodiscard]] const queue_pair<rc>* qp() const;
+  /// Returns the connection of the connection manager, as long as the channel; nullptr without one.
+  ///
+  /// send(), receive(), take_buffer() and drain() look every 100 ms whether the peer has
+  /// disconnected, and then end the channel. The others do not: if the program sleeps in wait(), it
+  /// can also wait for cm::connection::fd(), and then call receive().
+  [[nodiscard]] cm::connection* connection();
 
  private:
   friend class prepared_message_channel;

@@ -16,6 +16,7 @@ enum class failed_part : std::uint8_t {
   polling,       ///< ibv_poll_cq(3), with `code`; the queue pair was destroyed
   posting,       ///< ibv_post_recv(3), or ibv_post_send(3) of the channel itself, with `code`
   flush,         ///< no part: message_channel::flush() was called
+  connection,    ///< no part: the connection manager reported that the peer has disconnected
   protocol,      ///< a receive that the peer used for other data than a message within the limit
 };
 

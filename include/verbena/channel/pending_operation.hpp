@@ -50,8 +50,8 @@ class [[nodiscard("destroying the operation gives up buffer and result")]] pendi
   [[nodiscard]] operation_result wait() && { return wait(); }
   /// Polls until the operation has completed; returns nullptr if `until` passes first.
   ///
-  /// The operation then stays in flight, the connection is unaffected, and wait() can be called
-  /// again.
+  /// The operation then stays in flight, the connection is unaffected unless it has ended, and
+  /// wait() can be called again.
   [[nodiscard]] const operation_result* wait(deadline until) & VERBENA_LIFETIMEBOUND;
   /// Polls until the operation has completed; returns a copy of the result, or nullopt if `until`
   /// passes first. For a temporary operation.

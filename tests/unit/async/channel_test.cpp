@@ -275,7 +275,6 @@ TEST_F(async_channel, blocking_call_in_a_coroutine_loses_no_completion) {
   }
 }
 
-// The device does not flush operations that are posted after the abort has ended.
 TEST_F(async_channel, operations_that_are_not_flushed_are_lost_after_the_limit_of_an_abort) {
   auto& timers = async::detail::state_of(engine).timers();
   const auto pass_limit = [&] { timers.expire(std::chrono::steady_clock::now() + 6s); };

@@ -70,6 +70,18 @@ TEST_F(managed_async_channels, receive_ends_if_the_peer_disconnects) {
   EXPECT_EQ(asking.get().failure()->cause, failure_cause::connection);
 }
 
+TEST_F(managed_async_channels, disconnect_that_was_read_before_is_detected) {
+  other_.reset();
+  ASSERT_TRUE(connected_->connection()->wait_disconnected(long_deadline()).value());
+  async::channel asking(engine_, *std::move(connected_));
+  std::optional<operation_result> ended;
+  engine_.run(receive_once(asking, inbox_, ended));
+  ASSERT_TRUE(ended);
+  EXPECT_FALSE(*ended);
+  ASSERT_NE(asking.get().failure(), nullptr);
+  EXPECT_EQ(asking.get().failure()->cause, failure_cause::connection);
+}
+
 TEST_F(managed_async_channels, released_channel_detects_the_disconnect_itself) {
   std::optional<channel> released;
   {

@@ -92,6 +92,31 @@ TEST_F(async_engine, caller_continues_on_the_thread_on_which_its_task_ended) {
   EXPECT_EQ(of_parent, of_child);
 }
 
+/// Resumes the coroutine on another thread, after the engine has begun to sleep.
+struct later_on_another_thread {
+  std::thread& thread;
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> caller) const {
+    thread = std::thread([caller] {
+      // lint: allow(sleep): an engine reports no event when it begins to sleep.
+      std::this_thread::sleep_for(50ms);
+      caller.resume();
+    });
+  }
+  void await_resume() const noexcept {}
+};
+
+TEST_F(async_engine, run_ends_if_its_task_ends_on_another_thread) {
+  auto other = async::engine::create(context, {.operations = 1, .spin = 0ns}).value();
+  std::thread ending;
+  const auto root = [&]() -> task<int> {
+    co_await later_on_another_thread{ending};
+    co_return 7;
+  };
+  EXPECT_EQ(other.run(root()), 7);
+  ending.join();
+}
+
 owned_coroutine yield_to(const async::engine& on) {
   co_await on.yield();
   ADD_FAILURE() << "resumed";
@@ -557,6 +582,7 @@ TEST_F(sleeping_engine, failure_of_the_completion_channel_ends_operations) {
   EXPECT_EQ(lost, 1);
   ASSERT_NE(engine.failure(), nullptr);
   EXPECT_EQ(engine.failure()->code(), ENODEV);
+  engine.poll();  // takes the wake of the task that has ended
   engine.poll();
   EXPECT_TRUE(engine.arm());
 }

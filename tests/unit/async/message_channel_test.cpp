@@ -228,6 +228,28 @@ TEST_F(async_messages, sender_without_credit_continues_when_the_peer_receives) {
   }(*this));
 }
 
+// The first sender uses the credit that arrives; the second has not tried to send before.
+TEST_F(async_messages, second_sender_without_credit_posts_probes) {
+  connect(tiny(1));
+  engine.run([](async_messages& of) -> task<void> {
+    of.exhaust();
+    const auto send = [&]() -> task<void> { EXPECT_TRUE(co_await of.a->send(bytes_of(1))); };
+    async::scope running;
+    running.spawn(send());
+    running.spawn(send());
+    EXPECT_TRUE(co_await of.b->receive(deadline::after(20s)));
+    const auto until = deadline::after(20s);
+    while (of.a->get().sent() < 2 && !until.expired()) co_await of.engine.yield();
+    EXPECT_EQ(of.a->get().sent(), 2U);
+    const auto before = of.a->get().counters().credit_probes;
+    while (of.a->get().counters().credit_probes == before && !until.expired())
+      co_await of.engine.wait_until(deadline::after(10ms));
+    EXPECT_GT(of.a->get().counters().credit_probes, before);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(co_await of.b->receive(deadline::after(20s)));
+    co_await running.join();
+  }(*this));
+}
+
 TEST_F(async_messages, destroyed_channel_ends_all_operations_that_wait) {
   int ended = 0;
   engine.run([](async_messages& of, int& count) -> task<void> {

@@ -56,8 +56,8 @@ class channel_state {
   [[nodiscard]] bool has_waiting() const noexcept {
     return has_waiting(false) || has_waiting(true);
   }
-  /// Returns true if the end of an operation may have further effects: operations wait for room, an
-  /// abort() has a limit, or the channel was destroyed.
+  /// Returns true if the end of an operation may have further effects: operations wait for room, a
+  /// flush has a limit, or the channel was destroyed.
   [[nodiscard]] bool is_unusual() const noexcept { return is_unusual_; }
   void wait_for_room(channel_operation& which) noexcept;
   void stop_waiting(channel_operation& which) noexcept;
@@ -67,7 +67,7 @@ class channel_state {
   /// Moves the queue pair to the error state. If its operations are not flushed within 5 s, the
   /// queue pair is destroyed. `why` is the cause that channel::failure() returns. Does not block.
   void abort(failure_cause why) noexcept;
-  /// Removes the limit of abort() if no operation is in flight.
+  /// Removes the limit of a flush if no operation is in flight.
   void end_flush() noexcept;
   /// Ends the connection and blocks until its operations are flushed: at most 5 s, or until the
   /// limit of an earlier abort().

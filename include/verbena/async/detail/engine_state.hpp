@@ -72,7 +72,7 @@ class engine_state {
  private:
   static constexpr std::uint32_t sleeping = 1;  // arm() was called: signal() writes to wakes_
   static constexpr std::uint32_t woken = 2;     // signal() was called
-  // The last poll took a signal and resumed nothing: the caller must check its condition again.
+  // The last poll took a signal: the caller must check its condition again.
   static constexpr std::uint32_t taken = 4;
 
   [[nodiscard]] std::size_t poll_completions();
@@ -103,7 +103,7 @@ class engine_state {
   entry* taken_ = nullptr;                 // taken from entered_, oldest first
   std::atomic<std::uint32_t> signals_{0};  // bits, since the last poll
   bool may_have_slept_ = false;            // arm() returned true after the last poll
-  bool woken_before_arming_ = false;       // signaled before arm(): nothing was written to wakes_
+  bool woken_before_arming_ = false;       // a signal since the last poll writes nothing to wakes_
   std::uint64_t unread_wakes_ = 0;  // writes to wakes_, some of which may still be in progress
   // The number of calls of enter(), wake() and end_run() in progress. During such a call, the
   // resumed coroutine can end the loop, and the program may destroy the engine. The destructor

@@ -162,7 +162,7 @@ class channel_core {
   /// Returns that connection; nullptr without a connection manager.
   [[nodiscard]] cm::connection* connection() const noexcept;
   /// If the connection has ended, moves the queue pair to the error state, without waiting for the
-  /// flush, and returns true.
+  /// flush, and returns true. Also returns true without a queue pair.
   [[nodiscard]] bool flush_if_disconnected();
   /// Flushes, destroys the queue pair, and records the end of the connection in the book.
   void disconnect();
@@ -273,13 +273,18 @@ class channel_core {
   void flush_because(failure_cause why, deadline until);
   void fail_because(failure_cause why, int code = 0) noexcept;
   void fail_and_flush_posted(failure_cause why) noexcept;
-  // Polls until `ended()`; calls `watch()` after each 64 polls.
+  // Polls until `ended()`; calls `watch()` after each 64 polls, before `until` is tested.
   template <class Ended, class Watch>
   bool spin(deadline until, Ended&& ended, Watch&& watch);
-  // Polls until `ended()`; flushes the channel if the connection has ended without a completion.
+  // Polls until `ended()`; calls look().
   template <class Ended>
   bool spin_watching(deadline until, Ended&& ended);
+  // Looks every 100 ms whether the connection has ended without a completion. If so, moves the
+  // queue pair to the error state; destroys it if its operations are not flushed within 5 s.
+  void look();
   [[nodiscard]] bool has_lost_connection();
+  // Moves the queue pair to the error state. If this fails, destroys it and returns false.
+  bool move_to_error() noexcept;
   // Returns the protection domain of usual posts, or the address of this object if there are none.
   [[nodiscard]] const void* usual_domain() const noexcept;
   void end_all(int code) noexcept;
@@ -301,8 +306,10 @@ class channel_core {
   bool aborting_ = false;
   bool is_queue_kept_ = false;  // by keep_queue()
   std::uint64_t unseen_failures_ = 0;
-  operation_result first_unseen_failure_;  // valid if there are any
-  kind_counts posted_{};                   // over this connection, if they are counted
+  operation_result first_unseen_failure_;     // valid if there are any
+  deadline next_look_;                        // of look()
+  deadline flush_limit_ = deadline::never();  // of look(), after it has found the end
+  kind_counts posted_{};                      // over this connection, if they are counted
 };
 
 int operation_table::progress() noexcept {

@@ -87,6 +87,9 @@ void handle_exit() noexcept {
 
 // The delay of work that was not possible because another thread held a lock.
 constexpr time_ns restless_ns = 50'000;
+// The time until a service that the last one has requested. Not at once: a lack of descriptors can
+// make each service request the next one.
+constexpr time_ns service_ns = 1'000'000;
 
 }  // namespace
 
@@ -241,8 +244,10 @@ time_ns host::next_deadline() const noexcept {
   const time_ns look_at = next_look ? to_time_ns(*next_look) : never;
   const auto next_check = link_->sleeper().next_check();
   const time_ns check_at = next_check ? to_time_ns(*next_check) : never;
+  // tend() can request a service that only the next one performs, after the wake of this one.
+  const time_ns service_at = link_->service_due() ? monotonic_now() + service_ns : never;
   return std::min({engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon,
-                   look_at, check_at, delays_.earliest(), adapter_.next_read(),
+                   service_at, look_at, check_at, delays_.earliest(), adapter_.next_read(),
                    wire_ ? wire_->next_deadline() : never});
 }
 

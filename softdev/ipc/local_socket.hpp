@@ -38,8 +38,9 @@ class local_name {
 [[nodiscard]] socket_or_error new_local_socket() noexcept;
 /// Connects to the socket that listens under `name`. Errors: ECONNREFUSED if no socket listens;
 /// EAGAIN if its backlog is full; EACCES if it belongs to another user. If the kernel does not
-/// report the user of a socket with a full backlog, returns EAGAIN. If the call is repeated, asks
-/// the kernel for this user at most every 500 ms, because the kernel lists all sockets of the host.
+/// report the user of a socket with a full backlog, returns EAGAIN. If a thread repeats the
+/// call, it usually asks the kernel for this user every 500 ms, because the kernel lists all
+/// sockets of the host.
 [[nodiscard]] socket_or_error connect_to_name(const local_name& name) noexcept;
 /// Returns whether a process of another user listens under `name`, without connecting to it: also
 /// if its backlog is full. Returns false if the kernel does not report the user.

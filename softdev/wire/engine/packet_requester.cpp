@@ -561,7 +561,7 @@ void packet_requester::retransmit_early() noexcept {
   recovery_.responses.restart(sent_end_);
   if (is_first && !was_dropped && resends.is_selective()) {
     resends.restart();
-  } else if (is_first && !was_dropped && recovery_.offers.peer_reports()) {
+  } else if (is_first && !was_dropped && may_probe()) {
     resends.limit_to(requests_.last_psn());
   } else {
     select_all();

@@ -110,6 +110,12 @@ class packet_requester {
     return is_exempt(psn) && (psn_distance(oldest, psn) < static_cast<std::int32_t>(window) ||
                               !recovery_.resends.sends(psn) || recovery_.resends.probes());
   }
+  /// Returns whether an early timeout sends a probe. After a grant alone, READs are requested again
+  /// as a whole, which is more than a probe.
+  [[nodiscard]] bool may_probe() noexcept {
+    const selective_offers& offers = recovery_.offers;
+    return offers.accepted() || (offers.peer_reports() && !requests_.has_read_or_atomic());
+  }
   void apply_fatal_nak() noexcept;
   void apply_rnr_nak() noexcept;
   void end_badly_answered(const packet& what) noexcept;

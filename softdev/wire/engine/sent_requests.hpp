@@ -135,6 +135,12 @@ class sent_requests {
     if (is_read_or_atomic(last.opcode)) return last.oldest_psn();
     return psn_plus(last.first_psn, std::max(last.sent, last.acknowledged + 1) - 1);
   }
+  /// Returns whether a READ or atomic operation is in flight.
+  [[nodiscard]] bool has_read_or_atomic() noexcept {
+    for (std::uint32_t i = 0; i < live_; ++i)
+      if (is_read_or_atomic((*this)[i].opcode)) return true;
+    return false;
+  }
   /// Returns whether `matches(psn)` is true for an unacknowledged request packet in flight.
   template <class Predicate>
   [[nodiscard]] bool any_in_flight(Predicate matches) noexcept {

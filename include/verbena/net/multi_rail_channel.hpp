@@ -127,9 +127,8 @@ class [[nodiscard]] multi_rail_channel {
   [[nodiscard]] rail_result read(const rail_sink& into, const rail_region& from, deadline until);
 
   /// Handles events of the ports and messages of the peer, and connects failed rails again when
-  /// they are due. Does not wait for completions; can block for 5 s if the peer does not read or
-  /// has sent a part of a message. While no operation runs, call it more often than
-  /// rail_options::hold_down.
+  /// they are due. Does not wait for completions; can block for 5 s if the peer does not read.
+  /// While no operation runs, call it more often than rail_options::hold_down.
   void progress();
   /// Handles an event that the program has read from the context of rail `rail`, for all rails of
   /// this context. Precondition: rail < rails().

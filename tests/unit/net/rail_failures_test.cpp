@@ -273,7 +273,7 @@ TEST(rail_failures, message_that_arrives_in_parts_is_answered) {
     // The thread has received the first part when it has connected another peer.
     ASSERT_TRUE(by.connect(here, test_deadline()));
     served_peers::complete(peer);
-    ASSERT_EQ(::shutdown(peer.get(), SHUT_WR), 0);
+    static_cast<void>(::shutdown(peer.get(), SHUT_WR));  // fails if the connection has ended
     const auto received = peers::read_until_closed(peer);
     is_answered = !std::ranges::search(received, answer).empty();
   }

@@ -24,9 +24,14 @@ struct channel_access {
                 verbena::detail::create_unconnected_core(domain, hub.table_, options));
     return channel(core);
   }
-  /// Returns the error of a failed operation, with the cause if the channel could not be connected.
+  /// Returns the error of a failed operation, with the cause if the channel could not be connected
+  /// or its connection has ended.
   [[nodiscard]] static error reason(const channel& of, const operation_result& failed) {
-    return failed.refusal() == refusal::connect_failed ? of.describe(failed) : failed.error();
+    if (failed.refusal() == refusal::connect_failed) return of.describe(failed);
+    // Posts after a failure are refused, and the failure has the cause.
+    if (failed.refusal() == refusal::not_connected && of.failure() != nullptr)
+      return of.failure()->error();
+    return failed.error();
   }
 };
 

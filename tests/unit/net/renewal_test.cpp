@@ -145,6 +145,17 @@ TEST(shrink, rank_that_has_left_is_no_member) {
   });
 }
 
+TEST(shrink, failed_barrier_has_the_cause_of_a_channel_that_ended_before) {
+  const test_store store;
+  for_each_rank(2, [&](std::uint32_t rank) {
+    joined_rank here(store.member(rank, 2));
+    if (rank == 0) here.group[1].flush();
+    const auto ended = here.group.barrier(test_deadline());
+    ASSERT_FALSE(ended);
+    if (rank == 0) expect_error(ended, "the program ended the connection");
+  });
+}
+
 TEST(shrink, follows_a_failed_exchange_and_a_second_failure) {
   const test_store store;
   for_each_rank(4, [&](std::uint32_t rank) {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/async/token_env.hpp"
 #include "tests/unit/campaign_seed.hpp"
 #include "tests/unit/channel/message_pair.hpp"
 #include "verbena/async/engine.hpp"
@@ -452,18 +453,11 @@ TEST_F(async_messages, random_deadlines_lose_no_message) {
 struct counting_receiver {
   using receiver_concept = async::execution::receiver_t;
 
-  struct env {
-    std::stop_token token;
-    [[nodiscard]] std::stop_token query(
-        async::execution::get_stop_token_t /*which*/) const noexcept {
-      return token;
-    }
-  };
   std::stop_token token;
   int* messages;
   int* stops;
 
-  [[nodiscard]] env get_env() const noexcept { return {token}; }
+  [[nodiscard]] token_env<std::stop_token> get_env() const noexcept { return {token}; }
   void set_value(receive_result received) && noexcept {
     EXPECT_TRUE(received);
     ++*messages;

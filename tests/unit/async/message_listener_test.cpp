@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "tests/unit/async/owned_coroutine.hpp"
+#include "tests/unit/async/token_env.hpp"
 #include "tests/unit/bringup/peers.hpp"
 #include "tests/unit/channel/channel_pair.hpp"
 #include "verbena/async/engine.hpp"
@@ -322,18 +323,11 @@ TEST_F(message_listeners, sides_can_be_destroyed_at_each_step) {
 struct receiver_of_client {
   using receiver_concept = async::execution::receiver_t;
 
-  struct env {
-    std::stop_token token;
-    [[nodiscard]] std::stop_token query(
-        async::execution::get_stop_token_t /*which*/) const noexcept {
-      return token;
-    }
-  };
   std::stop_token token;
   int* clients;
   int* stops;
 
-  [[nodiscard]] env get_env() const noexcept { return {token}; }
+  [[nodiscard]] token_env<std::stop_token> get_env() const noexcept { return {token}; }
   void set_value(const result<async::message_channel>& client) && noexcept {
     EXPECT_TRUE(client);
     ++*clients;

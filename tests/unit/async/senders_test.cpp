@@ -15,6 +15,7 @@
 
 #include "tests/unit/allocations.hpp"
 #include "tests/unit/async/async_pair.hpp"
+#include "tests/unit/async/token_env.hpp"
 #include "verbena/async/algorithms.hpp"
 #include "verbena/async/execution.hpp"
 #include "verbena/async/message_channel.hpp"
@@ -31,12 +32,6 @@ struct outcome {
   int values = 0;
   int stops = 0;
   [[nodiscard]] int calls() const noexcept { return values + stops; }
-};
-
-template <class Token>
-struct token_env {
-  Token token;
-  [[nodiscard]] Token query(execution::get_stop_token_t /*which*/) const noexcept { return token; }
 };
 
 /// A receiver that stores its call in an outcome.

@@ -53,6 +53,15 @@ class managed_channel_steps : public ::testing::Test {
                pd_, {.message_bytes = 64, .queues = {.max_send_wr = 4, .max_recv_wr = 4}})
         .value();
   }
+  /// Returns the active and the passive side.
+  [[nodiscard]] std::pair<message_channel, message_channel> connect_messages() {
+    auto peer = find();
+    driven connecting(prepare_messages().connect_in_steps(peer, long_deadline()));
+    auto request = request_of(connecting);
+    driven accepting(prepare_messages().accept_in_steps(std::move(request), long_deadline()));
+    drive(connecting, accepting);
+    return {connecting.take(), accepting.take()};
+  }
   [[nodiscard]] auto receives_into(std::optional<pending_operation>& kept) const {
     return [this, &kept](channel& made) -> result<void> {
       kept.emplace(made.post_receive(std::move(*pool_.take(1))));
@@ -185,13 +194,7 @@ TEST_F(managed_channel_steps, deadline_ends_the_steps) {
 }
 
 TEST_F(managed_channel_steps, message_channels_connect_on_one_thread) {
-  auto peer = find();
-  driven connecting(prepare_messages().connect_in_steps(peer, long_deadline()));
-  auto request = request_of(connecting);
-  driven accepting(prepare_messages().accept_in_steps(std::move(request), long_deadline()));
-  drive(connecting, accepting);
-  auto active = connecting.take();
-  auto passive = accepting.take();
+  auto [active, passive] = connect_messages();
   active.send(peers::bytes_from("there"), long_deadline()).value();
   EXPECT_EQ(passive.receive(long_deadline()).value().text(), "there");
   passive.send(peers::bytes_from("back"), long_deadline()).value();
@@ -199,14 +202,9 @@ TEST_F(managed_channel_steps, message_channels_connect_on_one_thread) {
 }
 
 TEST_F(managed_channel_steps, message_channel_ends_if_the_peer_disconnects) {
-  auto peer = find();
-  driven connecting(prepare_messages().connect_in_steps(peer, long_deadline()));
-  auto request = request_of(connecting);
-  driven accepting(prepare_messages().accept_in_steps(std::move(request), long_deadline()));
-  drive(connecting, accepting);
-  auto staying = connecting.take();
+  auto [staying, leaving] = connect_messages();
   {
-    const auto gone = accepting.take();
+    const message_channel gone = std::move(leaving);
   }
   ASSERT_NE(staying.connection(), nullptr);
   const auto until = long_deadline();

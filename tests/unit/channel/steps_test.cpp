@@ -211,7 +211,9 @@ TEST_F(managed_channel_steps, message_channel_ends_if_the_peer_disconnects) {
   while (staying.failure() == nullptr && !until.expired())
     EXPECT_FALSE(staying.receive(deadline::after(10ms)).has_value());
   ASSERT_NE(staying.failure(), nullptr);
-  EXPECT_EQ(staying.failure()->part, failed_part::connection);
+  // siw flushes the receives before the connection manager reports the disconnect.
+  const failed_part part = staying.failure()->part;
+  EXPECT_TRUE(part == failed_part::connection || part == failed_part::receive);
 }
 
 TEST_F(managed_channel_steps, message_channels_can_be_destroyed_at_each_step) {

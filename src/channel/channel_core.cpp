@@ -14,10 +14,10 @@
 #include "src/base/relax.hpp"
 #include "src/channel/connection_options.hpp"
 #include "src/channel/connection_record.hpp"
+#include "src/channel/disconnect.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/channel/operation_scope.hpp"
-#include "verbena/cm/connection.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
@@ -29,9 +29,6 @@ struct leaked_buffer {
   leaked_buffer* next;
 };
 std::atomic<leaked_buffer*> newest_leaked_buffer = nullptr;
-
-// A wait looks this often whether the connection has ended without a completion.
-constexpr std::chrono::milliseconds time_between_looks(100);
 
 void leak(buffer&& memory) noexcept {
   auto* const kept =
@@ -131,11 +128,7 @@ void channel_core::look() {
 bool channel_core::has_lost_connection() {
   if (!queue_) return false;
   if (record_->failure) return true;
-  if (record_->connection) {
-    const auto is_closed = record_->connection->is_disconnected();
-    if (!is_closed.has_value()) log(log_level::warning, is_closed.error().message());
-    if (!is_closed.has_value() || is_closed.value()) return true;
-  }
+  if (record_->connection && has_disconnected(*record_->connection)) return true;
   const auto state = queue_->current_state();
   return state && *state == queue_pair_state::error;
 }
@@ -166,8 +159,11 @@ void channel_core::drain(const operation_scope& scope, deadline until) {
 }
 
 void channel_core::fail_because(failure_cause why, int code) noexcept {
-  if (record_->failure) return;
-  record_->failure = channel_failure{.cause = why, .code = code};
+  if (!record_->failure) set_failure(channel_failure{.cause = why, .code = code});
+}
+
+void channel_core::set_failure(const std::optional<channel_failure>& to) noexcept {
+  record_->failure = to;
   usual_domain_ = usual_domain();
 }
 
@@ -232,8 +228,7 @@ void channel_core::connect_again(queue_pair<rc> queue) {
   flush_limit_ = deadline::never();
   free_ = {options_.queues.max_send_wr, options_.queues.max_recv_wr};
   posted_ = {};
-  record_->failure.reset();
-  usual_domain_ = usual_domain();
+  set_failure(std::nullopt);
   record_->connector.reset();
 }
 
@@ -266,8 +261,7 @@ void channel_core::lose_released(int code) noexcept {
 void channel_core::stay_apart(int code, const std::optional<channel_failure>& before) noexcept {
   lose_released(code);
   record_->book.abandon();
-  record_->failure = before;
-  usual_domain_ = usual_domain();
+  set_failure(before);
 }
 
 void channel_core::leak_buffers() noexcept {

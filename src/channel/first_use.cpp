@@ -16,8 +16,7 @@ void channel_core::connect_on_first_use(std::shared_ptr<first_use> by,
   VERBENA_ASSERT(!queue_, "connect_on_first_use() of a channel that has a queue pair");
   record_->connector = std::move(by);
   record_->peer = peer;
-  record_->failure.reset();
-  usual_domain_ = usual_domain();
+  set_failure(std::nullopt);
 }
 
 bool channel_core::awaits_first_use() const noexcept { return record_->connector != nullptr; }

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "src/channel/connection_options.hpp"
+#include "src/channel/disconnect.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/channel/detail/channel_core.hpp"  // the inline functions of operation_table
-#include "verbena/cm/connection.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
@@ -22,8 +22,6 @@ namespace {
 // After this number of polls without completions, a signaled write is posted after an unsignaled
 // tail.
 constexpr std::uint32_t patient_polls = 256;
-
-constexpr std::chrono::milliseconds time_between_disconnect_looks(100);
 
 bool is_flushed(const message_failure& why) {
   return why.done && why.done->status() == completion_status::flushed;
@@ -206,12 +204,7 @@ void message_core::flush() {
   // Before the error state, in which some devices accept no request.
   if (!has_ended()) signal_last();
   fail({.part = failed_part::flush});
-  if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
-      !moved) {
-    log(log_level::warning, moved.error().message());
-    return lose(moved.error().code());
-  }
-  wake_next();
+  if (!move_to_error()) return;
   const auto is_quiet = [this] { return sends_.count() == 0 && receives_.posted() == 0; };
   const auto until = deadline::after(flush_timeout);
   while (!is_quiet() && queue_ && !is_stuck_ && !until.expired()) {
@@ -225,24 +218,28 @@ void message_core::flush() {
   lose(0);
 }
 
+bool message_core::move_to_error() {
+  auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
+  if (moved) {
+    wake_next();
+    return true;
+  }
+  log(log_level::warning, moved.error().message());
+  lose(moved.error().code());
+  return false;
+}
+
 bool message_core::flush_if_disconnected() {
   if (!queue_) return true;
-  if (!connection_) return false;
-  const auto is_closed = connection_->is_disconnected();
-  if (!is_closed.has_value()) log(log_level::warning, is_closed.error().message());
-  if (is_closed.has_value() && !is_closed.value()) return false;
+  if (!connection_ || !has_disconnected(*connection_)) return false;
   fail({.part = failed_part::connection});
-  if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
-      !moved)
-    lose(moved.error().code());
-  else
-    wake_next();
+  static_cast<void>(move_to_error());
   return true;
 }
 
 void message_core::look() {
-  if (!next_look_.expired()) return;
-  next_look_ = deadline::after(time_between_disconnect_looks);
+  if (!connection_ || !next_look_.expired()) return;
+  next_look_ = deadline::after(time_between_looks);
   static_cast<void>(flush_if_disconnected());
 }
 

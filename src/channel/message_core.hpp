@@ -210,6 +210,8 @@ class message_core final : public table_member {
   [[nodiscard]] const std::optional<queue_pair<rc>>& qp() const noexcept { return queue_; }
 
  private:
+  // Moves the queue pair to the error state. If this fails, destroys it and returns false.
+  [[nodiscard]] bool move_to_error();
   // The recipients that wait for an event.
   struct waiting_line {
     waiter_list waiters;

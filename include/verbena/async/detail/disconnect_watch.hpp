@@ -27,7 +27,7 @@ class disconnect_watch : private descriptor_wait {
   /// `of` must live until stop().
   void start(cm::connection* of, look_function look, void* owner) noexcept;
   /// Ends the watch. May be called repeatedly.
-  void stop() noexcept { descriptor_wait::stop(); }
+  using descriptor_wait::stop;
 
  private:
   void wait() noexcept;

@@ -285,7 +285,10 @@ class channel_core {
   [[nodiscard]] bool has_lost_connection();
   // Moves the queue pair to the error state. If this fails, destroys it and returns false.
   bool move_to_error() noexcept;
-  // Returns the protection domain of usual posts, or the address of this object if there are none.
+  // Posts after a failure are not usual.
+  void set_failure(const std::optional<channel_failure>& to) noexcept;
+  // Returns the protection domain of usual posts. If no post is usual, returns the address of this
+  // object.
   [[nodiscard]] const void* usual_domain() const noexcept;
   void end_all(int code) noexcept;
   // Leaks the buffers of all operations: the queue pair could not be destroyed.

@@ -356,7 +356,7 @@ bool mad_gateway::request_given_up(const address& peer, const mad& rejection) {
   return end_given_up(peer, rejection.sender_id, rejection.content);
 }
 
-/// Ends the request `remote_id` of a peer. Returns false if there is none without an answer.
+/// Ends the request `remote_id` of a peer. Returns false if it has no such unanswered request.
 bool mad_gateway::end_given_up(const address& peer, std::uint32_t remote_id,
                                const frame& rejection) {
   const auto known = by_peer_.find({with_port(peer, 0), remote_id});

@@ -85,8 +85,8 @@ void message_operation::set_timer(time_point when) noexcept {
 }
 
 void message_operation::pass_limit() noexcept {
-  // Messages have arrived, and the operations that wait take them one after the other. Later, this
-  // operation has a message, or there is none.
+  // Messages have arrived, and the operations that wait take them one after the other. When they
+  // have continued, either a message is left for this operation, or all have been taken.
   constexpr std::chrono::microseconds interval(10);
   const bool is_receive = event_ == index_of(message_event::arrival);
   if (is_receive && state_->of() && state_->core().has_message())

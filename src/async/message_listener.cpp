@@ -142,7 +142,7 @@ class listener_state : private failure_observer {
   void stop_waiting(const listener_accept& which) noexcept { remove(first_waiting_, which); }
   /// Sets the results of operations that wait, and lets the next poll end them.
   void serve_all() noexcept;
-  /// Takes back the client of an operation that has not ended, for the next operation.
+  /// Takes the client of an operation that has not ended, and keeps it for the next accept().
   void take_back(listener_accept& which) noexcept;
   /// Lets an operation keep its client.
   void release(listener_accept& which) noexcept;

@@ -191,7 +191,7 @@ TEST_F(async_messages, operation_whose_deadline_has_passed_does_not_overtake_tho
   }(*this));
 }
 
-// The first coroutine has its turn, but has not continued, when the others begin to receive.
+// The first coroutine was woken but has not run when the others begin to receive.
 TEST_F(async_messages, receives_whose_deadlines_have_passed_take_all_messages_that_have_arrived) {
   constexpr std::uint64_t count = 40;  // more than the polls between two checks of the timers
   connect(tiny(count));
@@ -229,7 +229,7 @@ TEST_F(async_messages, sender_without_credit_continues_when_the_peer_receives) {
   }(*this));
 }
 
-// The first sender uses the credit that arrives; the second has not tried to send before.
+// The first sender uses up the only new credit, so the second never tries to send.
 TEST_F(async_messages, second_sender_without_credit_posts_probes) {
   connect(tiny(1));
   engine.run([](async_messages& of) -> task<void> {
